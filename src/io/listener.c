@@ -1,0 +1,196 @@
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/stream.h"
+
+enum { ACCEPTS_A_TURN_MAX = 64, BACKLOG = 4096 };
+static const uint64_t REST_NS = 100000000u;
+
+/* Lives until it is closed and its last stream is gone, which counts it. */
+struct io_listener {
+    struct io_loop *loop;
+    int fd;
+    struct io_watch *watch;
+    struct io_timer *rest; /* out of descriptors: look again later */
+    bool is_closed;
+    bool has_warned;
+    uint16_t port;
+    uint32_t stream_count;
+    uint32_t stream_count_max;
+    void (*on_accept)(void *context, struct io_stream *stream);
+    void *context;
+};
+
+static void free_if_last(struct io_listener *listener)
+{
+    if (listener->is_closed && listener->stream_count == 0) {
+        mem_free(listener);
+    }
+}
+
+static void stream_gone(void *owner)
+{
+    struct io_listener *listener = owner;
+    CHECK(listener->stream_count > 0);
+    listener->stream_count--;
+    free_if_last(listener);
+}
+
+static void hand_over(struct io_listener *listener, int fd,
+                      const struct io_endpoint *peer)
+{
+    if (listener->stream_count >= listener->stream_count_max) {
+        close(fd);
+        return;
+    }
+    listener->stream_count++;
+    struct io_stream *stream =
+        io_stream_adopt(listener->loop, fd, peer, stream_gone, listener);
+    listener->on_accept(listener->context, stream);
+    if (!io_stream_has_handler(stream)) {
+        io_stream_close(stream, false);
+    }
+}
+
+/* Nothing left to accept with: the queue would stay readable and spin. */
+static void take_rest(struct io_listener *listener)
+{
+    if (!listener->has_warned) {
+        listener->has_warned = true;
+        log_warn("io", "port %u: cannot accept: %s", listener->port,
+                 strerror(errno));
+    }
+    io_watch_set(listener->watch, 0);
+    io_timer_start(listener->rest, REST_NS);
+}
+
+static bool is_about_one_peer(int code)
+{
+    return code == EINTR || code == ECONNABORTED || code == EPROTO ||
+           code == ENETDOWN || code == EHOSTUNREACH || code == ENETUNREACH;
+}
+
+static void on_ready(void *context, int ready)
+{
+    (void)ready;
+    struct io_listener *listener = context;
+    for (int i = 0; i < ACCEPTS_A_TURN_MAX && !listener->is_closed; i++) {
+        struct io_endpoint peer = {.size = sizeof(peer.address)};
+        int fd = accept4(listener->fd, (struct sockaddr *)&peer.address,
+                         &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            hand_over(listener, fd, &peer);
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return;
+        } else if (!is_about_one_peer(errno)) {
+            take_rest(listener);
+            return;
+        }
+    }
+}
+
+static void rest_over(void *context)
+{
+    struct io_listener *listener = context;
+    io_watch_set(listener->watch, IO_READABLE);
+}
+
+static enum err bind_error(const struct io_listener_options *options,
+                           struct why *why)
+{
+    if (errno == EADDRINUSE) {
+        return why_say(why, ERR_IO, "port %u is in use", options->port);
+    }
+    if (errno == EACCES) {
+        return why_say(why, ERR_IO, "port %u needs privileges", options->port);
+    }
+    if (errno == EADDRNOTAVAIL) {
+        return why_say(why, ERR_IO, "host %s is no address of this machine",
+                       options->host);
+    }
+    return why_say(why, ERR_IO, "cannot listen on %s port %u: %s",
+                   options->host, options->port, strerror(errno));
+}
+
+static enum err open_socket(const struct io_listener_options *options,
+                            struct why *why, int *fd_out)
+{
+    struct io_endpoint at;
+    enum err e = io_resolve(options->host, options->port, why, &at);
+    if (e != OK) {
+        return e;
+    }
+    int fd = socket(at.address.ss_family,
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return why_say(why, ERR_IO, "socket: %s", strerror(errno));
+    }
+    int on = 1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        (options->reuse_port &&
+         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) ||
+        bind(fd, (const struct sockaddr *)&at.address, at.size) != 0 ||
+        listen(fd, BACKLOG) != 0) {
+        e = bind_error(options, why);
+        close(fd);
+        return e;
+    }
+    *fd_out = fd;
+    return OK;
+}
+
+static uint16_t bound_port(int fd)
+{
+    struct io_endpoint at = {.size = sizeof(at.address)};
+    int code = getsockname(fd, (struct sockaddr *)&at.address, &at.size);
+    CHECK(code == 0);
+    return io_endpoint_port(&at);
+}
+
+enum err io_listener_open(struct io_loop *loop,
+                          const struct io_listener_options *options,
+                          struct why *why, struct io_listener **listener_out)
+{
+    int fd = -1;
+    enum err e = open_socket(options, why, &fd);
+    if (e != OK) {
+        return e;
+    }
+    struct io_listener *listener = mem_new(sizeof(*listener));
+    listener->loop = loop;
+    listener->fd = fd;
+    listener->port = bound_port(fd);
+    listener->stream_count_max = options->connection_count_max == 0
+                                     ? UINT32_MAX
+                                     : options->connection_count_max;
+    listener->on_accept = options->on_accept;
+    listener->context = options->context;
+    listener->rest = io_timer_create(loop, rest_over, listener);
+    listener->watch = io_watch_create(loop, fd, on_ready, listener);
+    io_watch_set(listener->watch, IO_READABLE);
+    *listener_out = listener;
+    return OK;
+}
+
+uint16_t io_listener_port(const struct io_listener *listener)
+{
+    return listener->port;
+}
+
+void io_listener_close(struct io_listener *listener)
+{
+    if (listener == NULL) {
+        return;
+    }
+    io_watch_destroy(listener->watch);
+    io_timer_destroy(listener->rest);
+    close(listener->fd);
+    listener->is_closed = true;
+    free_if_last(listener);
+}

@@ -1,0 +1,166 @@
+#include "io/resolve.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "io/tcp.h"
+
+static struct io_endpoint endpoint_v4(struct in_addr host, uint16_t port)
+{
+    struct sockaddr_in v4 = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = host};
+    struct io_endpoint endpoint = {.size = sizeof(v4)};
+    memcpy(&endpoint.address, &v4, sizeof(v4));
+    return endpoint;
+}
+
+static struct io_endpoint endpoint_v6(struct in6_addr host, uint16_t port)
+{
+    struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = host};
+    struct io_endpoint endpoint = {.size = sizeof(v6)};
+    memcpy(&endpoint.address, &v6, sizeof(v6));
+    return endpoint;
+}
+
+static enum err ask_system(const char *host, uint16_t port, struct why *why,
+                           struct io_endpoint *endpoint_out)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    int code = getaddrinfo(host, NULL, &hints, &found);
+    if (code != 0) {
+        return why_say(why, ERR_INVALID, "host \"%s\": %s", host,
+                       gai_strerror(code));
+    }
+    struct io_endpoint endpoint = {.size = found->ai_addrlen};
+    CHECK(endpoint.size <= sizeof(endpoint.address));
+    memcpy(&endpoint.address, found->ai_addr, endpoint.size);
+    freeaddrinfo(found);
+    /* The port lies at the same place in both families. */
+    uint16_t port_on_wire = htons(port);
+    struct sockaddr_in *in = (struct sockaddr_in *)&endpoint.address;
+    memcpy(&in->sin_port, &port_on_wire, sizeof(port_on_wire));
+    *endpoint_out = endpoint;
+    return OK;
+}
+
+enum err io_resolve(const char *host, uint16_t port, struct why *why,
+                    struct io_endpoint *endpoint_out)
+{
+    if (host == NULL || host[0] == 0) {
+        return why_say(why, ERR_INVALID, "host: is empty");
+    }
+    if (strlen(host) > 255) {
+        return why_say(why, ERR_INVALID, "host: is longer than 255 bytes");
+    }
+    const char *name = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
+    struct in_addr v4;
+    if (inet_pton(AF_INET, name, &v4) == 1) {
+        *endpoint_out = endpoint_v4(v4, port);
+        return OK;
+    }
+    struct in6_addr v6;
+    if (inet_pton(AF_INET6, name, &v6) == 1) {
+        *endpoint_out = endpoint_v6(v6, port);
+        return OK;
+    }
+    return ask_system(name, port, why, endpoint_out);
+}
+
+uint16_t io_endpoint_port(const struct io_endpoint *endpoint)
+{
+    uint16_t port_on_wire;
+    const struct sockaddr_in *in =
+        (const struct sockaddr_in *)&endpoint->address;
+    memcpy(&port_on_wire, &in->sin_port, sizeof(port_on_wire));
+    return ntohs(port_on_wire);
+}
+
+void io_endpoint_text(const struct io_endpoint *endpoint,
+                      char text_out[IO_ENDPOINT_TEXT_SIZE])
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    bool is_v6 = endpoint->address.ss_family == AF_INET6;
+    const void *bytes =
+        is_v6 ? (const void *)&((const struct sockaddr_in6 *)&endpoint->address)
+                    ->sin6_addr
+              : (const void *)&((const struct sockaddr_in *)&endpoint->address)
+                    ->sin_addr;
+    inet_ntop(is_v6 ? AF_INET6 : AF_INET, bytes, host, sizeof(host));
+    snprintf(text_out, IO_ENDPOINT_TEXT_SIZE, is_v6 ? "[%s]:%u" : "%s:%u", host,
+             io_endpoint_port(endpoint));
+}
+
+static bool parse_port(struct span text, uint16_t *port_out)
+{
+    uint32_t port = 0;
+    if (text.size == 0 || text.size > 5) {
+        return false;
+    }
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return false;
+        }
+        port = port * 10 + (text.data[i] - '0');
+    }
+    *port_out = (uint16_t)port;
+    return port > 0 && port <= 65535;
+}
+
+static bool is_host_byte(uint8_t byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+           (byte >= '0' && byte <= '9') || byte == '-' || byte == '.' ||
+           byte == '_';
+}
+
+/* The end of the host part: the index of the colon before the port. */
+static bool find_host(struct span text, struct span *host_out,
+                      struct span *port_out)
+{
+    bool is_bracketed = span_starts_with(text, "[");
+    size_t begin = is_bracketed ? 1 : 0;
+    size_t end = begin;
+    while (end < text.size && (is_host_byte(text.data[end]) ||
+                               (is_bracketed && text.data[end] == ':'))) {
+        end++;
+    }
+    *host_out = span_slice(text, begin, end);
+    struct span rest = span_slice(text, end, text.size);
+    const char *separator = is_bracketed ? "]:" : ":";
+    if (host_out->size == 0 || !span_starts_with(rest, separator)) {
+        return false;
+    }
+    *port_out = span_slice(rest, strlen(separator), rest.size);
+    return true;
+}
+
+enum err io_address_parse(struct span text, struct why *why,
+                          struct io_address *address_out)
+{
+    struct span rest = text;
+    if (span_starts_with(text, "http://")) {
+        rest = span_slice(text, 7, text.size);
+    } else if (span_starts_with(text, "tcp://")) {
+        rest = span_slice(text, 6, text.size);
+    }
+    struct span host;
+    struct span port_text;
+    struct io_address address = {.port = 0};
+    if (!find_host(rest, &host, &port_text) ||
+        !parse_port(port_text, &address.port) ||
+        host.size >= sizeof(address.host)) {
+        return why_say(why, ERR_INVALID, "\"%.*s\" is not host:port",
+                       (int)(text.size > 200 ? 200 : text.size),
+                       text.size == 0 ? "" : (const char *)text.data);
+    }
+    memcpy(address.host, host.data, host.size);
+    *address_out = address;
+    return OK;
+}

@@ -1,0 +1,499 @@
+#include "io/stream.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/check.h"
+#include "base/mem.h"
+
+enum {
+    READ_SIZE = 65536,
+    KEPT_SIZE_MAX = 65536, /* an idle stream gives larger memory back */
+    WRITE_MAX_DEFAULT = 16 << 20,
+};
+static const uint64_t SECOND_NS = 1000000000u;
+
+/*
+ *   CONNECTING --> OPEN --> FLUSHING --> LINGERING --> (on_close, freed)
+ *        \           \______________________________/
+ *         \_____________ ENDING: only on_close is still to come
+ *
+ * FLUSHING sends what is pending, LINGERING has sent its end and throws away
+ * what still comes: closing over unread bytes would reset the connection and
+ * take the last answer from the peer. */
+enum stream_state {
+    STREAM_CONNECTING,
+    STREAM_OPEN,
+    STREAM_FLUSHING,
+    STREAM_LINGERING,
+    STREAM_ENDING,
+};
+
+struct io_stream {
+    struct io_loop *loop;
+    int fd;
+    enum stream_state state;
+    struct io_watch *watch;
+    struct io_timer *timer; /* connect, flush or linger limit; else NULL */
+    const struct io_stream_handler *handler;
+    void *context;
+    bool is_reading;
+    bool has_ended; /* the peer said that it is done */
+    bool is_broken; /* the kernel refuses to send; reading may still give */
+    struct buf pending;
+    size_t pending_begin;
+    size_t write_max;
+    uint64_t sent;
+    enum err end_reason; /* ENDING */
+    const char *end_text;
+    void (*on_gone)(void *owner);
+    void *owner;
+    char peer[IO_ENDPOINT_TEXT_SIZE];
+    char text[160];
+};
+
+/* Callbacks do not nest, so that a thread needs one place to read into. */
+static _Thread_local uint8_t read_space[READ_SIZE];
+
+size_t io_stream_pending(const struct io_stream *stream)
+{
+    return stream->pending.size - stream->pending_begin;
+}
+
+static void update_interest(struct io_stream *stream)
+{
+    int interest = 0;
+    switch (stream->state) {
+    case STREAM_CONNECTING:
+        interest = IO_WRITABLE;
+        break;
+    case STREAM_OPEN:
+        interest = (stream->is_reading ? IO_READABLE : 0) |
+                   (io_stream_pending(stream) > 0 ? IO_WRITABLE : 0);
+        break;
+    case STREAM_FLUSHING:
+        interest = IO_READABLE | IO_WRITABLE;
+        break;
+    case STREAM_LINGERING:
+        interest = IO_READABLE;
+        break;
+    case STREAM_ENDING:
+        break;
+    }
+    io_watch_set(stream->watch, interest);
+}
+
+static void finish(struct io_stream *stream, enum err reason, const char *text)
+{
+    io_watch_destroy(stream->watch);
+    io_timer_destroy(stream->timer);
+    close(stream->fd);
+    if (stream->handler != NULL) {
+        stream->handler->on_close(stream->context, reason, text);
+    }
+    if (stream->on_gone != NULL) {
+        stream->on_gone(stream->owner);
+    }
+    buf_finish(&stream->pending);
+    mem_free(stream);
+}
+
+static void finish_later(void *context)
+{
+    struct io_stream *stream = context;
+    finish(stream, stream->end_reason, stream->end_text);
+}
+
+/* From here on nothing but finish_later touches the stream. */
+static void end(struct io_stream *stream, enum err reason, const char *text)
+{
+    stream->end_reason = reason;
+    stream->end_text = text;
+    if (stream->state == STREAM_ENDING) {
+        return;
+    }
+    stream->state = STREAM_ENDING;
+    update_interest(stream);
+    if (stream->timer != NULL) {
+        io_timer_stop(stream->timer);
+    }
+    io_loop_defer(stream->loop, finish_later, stream);
+}
+
+static bool is_for_later(int code)
+{
+    return code == EAGAIN || code == EWOULDBLOCK || code == EINTR;
+}
+
+static const char *reason_text(struct io_stream *stream, int code)
+{
+    snprintf(stream->text, sizeof(stream->text), "%s: %s", stream->peer,
+             code == 0 ? "closed by the other end" : strerror(code));
+    return stream->text;
+}
+
+/* One read. False: nothing more to come in this call. */
+static bool read_once(struct io_stream *stream)
+{
+    ssize_t got = recv(stream->fd, read_space, sizeof(read_space), 0);
+    if (got < 0 && is_for_later(errno)) {
+        return false;
+    }
+    if (got <= 0) {
+        bool is_ours = stream->state != STREAM_OPEN;
+        stream->has_ended = got == 0 && !stream->is_broken;
+        end(stream, is_ours ? OK : ERR_CLOSED,
+            is_ours ? "closed" : reason_text(stream, got < 0 ? errno : 0));
+        return false;
+    }
+    if (stream->state == STREAM_OPEN) {
+        stream->handler->on_read(stream->context,
+                                 span_of(read_space, (size_t)got));
+    }
+    return stream->state != STREAM_ENDING;
+}
+
+/* The kernel will send no more, but what the peer said before it left is still
+ * to be read: an answer that came early, then the end. */
+static void read_last_words(void *context)
+{
+    struct io_stream *stream = context;
+    while (stream->state == STREAM_OPEN && stream->is_reading &&
+           read_once(stream)) {
+    }
+    if (stream->state != STREAM_ENDING) {
+        bool is_ours = stream->state != STREAM_OPEN;
+        stream->end_reason = is_ours ? OK : ERR_CLOSED;
+        stream->end_text = is_ours ? "closed" : reason_text(stream, EPIPE);
+        finish_later(stream);
+    }
+}
+
+static void break_off(struct io_stream *stream)
+{
+    if (stream->is_broken) {
+        return;
+    }
+    stream->is_broken = true;
+    buf_finish(&stream->pending);
+    stream->pending_begin = 0;
+    io_watch_set(stream->watch, 0);
+    if (stream->timer != NULL) {
+        io_timer_stop(stream->timer);
+    }
+    io_loop_defer(stream->loop, read_last_words, stream);
+}
+
+/* Sends what the kernel takes of two spans; false when it takes no more ever. */
+static bool send_some(struct io_stream *stream, struct span first,
+                      struct span second, size_t *taken_out)
+{
+    struct iovec parts[2] = {
+        {.iov_base = (void *)(uintptr_t)first.data, .iov_len = first.size},
+        {.iov_base = (void *)(uintptr_t)second.data, .iov_len = second.size},
+    };
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+        *taken_out = 0;
+        return is_for_later(errno);
+    }
+    stream->sent += (uint64_t)sent;
+    *taken_out = (size_t)sent;
+    return true;
+}
+
+static void drop_sent(struct io_stream *stream, size_t taken)
+{
+    stream->pending_begin += taken;
+    size_t left = io_stream_pending(stream);
+    if (left == 0) {
+        if (stream->pending.size > KEPT_SIZE_MAX) {
+            buf_finish(&stream->pending);
+        } else {
+            buf_reset(&stream->pending);
+        }
+        stream->pending_begin = 0;
+    } else if (stream->pending_begin >= KEPT_SIZE_MAX &&
+               stream->pending_begin >= left) {
+        buf_drop_front(&stream->pending, stream->pending_begin);
+        stream->pending_begin = 0;
+    }
+}
+
+static void start_timer(struct io_stream *stream, uint64_t delay_ns);
+
+static void linger(struct io_stream *stream)
+{
+    stream->state = STREAM_LINGERING;
+    /* A refusal shows as an end when we read. */
+    IGNORE(shutdown(stream->fd, SHUT_WR));
+    update_interest(stream);
+    start_timer(stream, 2 * SECOND_NS);
+}
+
+static void flush_pending(struct io_stream *stream)
+{
+    struct span rest = span_slice(buf_span(&stream->pending),
+                                  stream->pending_begin, stream->pending.size);
+    size_t taken;
+    if (!send_some(stream, rest, span_of(NULL, 0), &taken)) {
+        break_off(stream);
+        return;
+    }
+    drop_sent(stream, taken);
+    bool is_drained = io_stream_pending(stream) == 0;
+    if (stream->state == STREAM_FLUSHING) {
+        if (is_drained) {
+            linger(stream);
+        } else if (taken > 0) {
+            start_timer(stream, 10 * SECOND_NS);
+        }
+        return;
+    }
+    update_interest(stream);
+    if (is_drained && stream->handler->on_drain != NULL) {
+        stream->handler->on_drain(stream->context);
+    }
+}
+
+static void connect_done(struct io_stream *stream)
+{
+    int code = 0;
+    socklen_t size = sizeof(code);
+    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0) {
+        code = errno;
+    }
+    if (code != 0) {
+        end(stream, ERR_IO, reason_text(stream, code));
+        return;
+    }
+    stream->state = STREAM_OPEN;
+    io_timer_destroy(stream->timer);
+    stream->timer = NULL;
+    update_interest(stream);
+    if (stream->handler->on_open != NULL) {
+        stream->handler->on_open(stream->context);
+    }
+}
+
+static void on_ready(void *context, int ready)
+{
+    struct io_stream *stream = context;
+    if (stream->state == STREAM_CONNECTING) {
+        connect_done(stream);
+    } else if ((ready & IO_READABLE) != 0) {
+        read_once(stream);
+    } else if (io_stream_pending(stream) > 0) {
+        flush_pending(stream);
+    }
+}
+
+static void on_limit(void *context)
+{
+    struct io_stream *stream = context;
+    if (stream->state == STREAM_CONNECTING) {
+        end(stream, ERR_TIMEOUT, reason_text(stream, ETIMEDOUT));
+    } else {
+        end(stream, OK, "closed");
+    }
+}
+
+static void start_timer(struct io_stream *stream, uint64_t delay_ns)
+{
+    if (stream->timer == NULL) {
+        stream->timer = io_timer_create(stream->loop, on_limit, stream);
+    }
+    io_timer_start(stream->timer, delay_ns);
+}
+
+static struct io_stream *stream_create(struct io_loop *loop, int fd,
+                                       const struct io_endpoint *peer,
+                                       size_t write_max)
+{
+    struct io_stream *stream = mem_new(sizeof(*stream));
+    stream->loop = loop;
+    stream->fd = fd;
+    stream->is_reading = true;
+    stream->write_max = write_max == 0 ? WRITE_MAX_DEFAULT : write_max;
+    stream->watch = io_watch_create(loop, fd, on_ready, stream);
+    io_endpoint_text(peer, stream->peer);
+    buf_init(&stream->pending, SIZE_MAX / 4);
+    int one = 1;
+    /* Only costs delay when refused. */
+    IGNORE(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
+    return stream;
+}
+
+struct io_stream *io_stream_adopt(struct io_loop *loop, int fd,
+                                  const struct io_endpoint *peer,
+                                  void (*on_gone)(void *owner), void *owner)
+{
+    struct io_stream *stream = stream_create(loop, fd, peer, 0);
+    stream->state = STREAM_OPEN;
+    stream->on_gone = on_gone;
+    stream->owner = owner;
+    update_interest(stream);
+    return stream;
+}
+
+bool io_stream_has_handler(const struct io_stream *stream)
+{
+    return stream->handler != NULL;
+}
+
+enum err io_stream_connect(struct io_loop *loop, const char *host,
+                           uint16_t port,
+                           const struct io_stream_options *options,
+                           struct why *why, struct io_stream **stream_out)
+{
+    struct io_endpoint peer;
+    enum err e = io_resolve(host, port, why, &peer);
+    if (e != OK) {
+        return e;
+    }
+    int fd = socket(peer.address.ss_family,
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return why_say(why, ERR_IO, "socket: %s", strerror(errno));
+    }
+    struct io_stream *stream =
+        stream_create(loop, fd, &peer, options->write_max);
+    stream->handler = options->handler;
+    stream->context = options->context;
+    stream->state = STREAM_CONNECTING;
+    *stream_out = stream;
+    if (connect(fd, (const struct sockaddr *)&peer.address, peer.size) != 0 &&
+        errno != EINPROGRESS) {
+        end(stream, ERR_IO, reason_text(stream, errno));
+        return OK;
+    }
+    /* Also when it is there already: on_open comes from the loop. */
+    update_interest(stream);
+    start_timer(stream, options->connect_timeout_ns == 0
+                            ? 5 * SECOND_NS
+                            : options->connect_timeout_ns);
+    return OK;
+}
+
+enum err io_stream_write(struct io_stream *stream, struct span bytes)
+{
+    return io_stream_write2(stream, bytes, span_of(NULL, 0));
+}
+
+enum err io_stream_write2(struct io_stream *stream, struct span first,
+                          struct span second)
+{
+    if (stream->is_broken || stream->state > STREAM_OPEN) {
+        return ERR_CLOSED;
+    }
+    size_t held = io_stream_pending(stream);
+    size_t size = first.size + second.size;
+    if (held > stream->write_max || size > stream->write_max - held) {
+        return ERR_FULL;
+    }
+    size_t taken = 0;
+    if (held == 0 && size > 0 && stream->state == STREAM_OPEN &&
+        !send_some(stream, first, second, &taken)) {
+        break_off(stream);
+        return ERR_CLOSED;
+    }
+    if (taken == size) {
+        return OK;
+    }
+    size_t of_first = taken < first.size ? taken : first.size;
+    buf_add_span(&stream->pending, span_slice(first, of_first, first.size));
+    buf_add_span(&stream->pending,
+                 span_slice(second, taken - of_first, second.size));
+    if (buf_error(&stream->pending) != OK) {
+        break_off(stream);
+        return ERR_NO_MEMORY;
+    }
+    update_interest(stream);
+    return OK;
+}
+
+uint64_t io_stream_sent(const struct io_stream *stream)
+{
+    return stream->sent;
+}
+
+void io_stream_set_reading(struct io_stream *stream, bool on)
+{
+    stream->is_reading = on;
+    if (!stream->is_broken) {
+        update_interest(stream);
+    }
+}
+
+void io_stream_close(struct io_stream *stream, bool after_pending)
+{
+    if (stream->is_broken && stream->state == STREAM_OPEN) {
+        stream->state = STREAM_LINGERING; /* read_last_words ends it */
+        return;
+    }
+    if (!after_pending || stream->state == STREAM_CONNECTING) {
+        if (!stream->is_broken) {
+            end(stream, OK, "closed");
+        }
+        return;
+    }
+    if (stream->state != STREAM_OPEN) {
+        return;
+    }
+    if (io_stream_pending(stream) == 0) {
+        linger(stream);
+        return;
+    }
+    stream->state = STREAM_FLUSHING;
+    update_interest(stream);
+    start_timer(stream, 10 * SECOND_NS);
+}
+
+void io_stream_reset(struct io_stream *stream)
+{
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    /* Refused: then it is a plain close. */
+    IGNORE(setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &at_once,
+                      sizeof(at_once)));
+    io_stream_close(stream, false);
+}
+
+bool io_stream_is_stale(struct io_stream *stream)
+{
+    if (stream->is_broken || stream->state != STREAM_OPEN) {
+        return true;
+    }
+    uint8_t byte;
+    ssize_t got = recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got >= 0 || !is_for_later(errno);
+}
+
+void io_stream_set_handler(struct io_stream *stream,
+                           const struct io_stream_handler *handler,
+                           void *context)
+{
+    stream->handler = handler;
+    stream->context = context;
+}
+
+bool io_stream_has_ended(const struct io_stream *stream)
+{
+    return stream->has_ended;
+}
+
+void io_stream_set_write_max(struct io_stream *stream, size_t write_max)
+{
+    stream->write_max = write_max;
+}
+
+const char *io_stream_peer(const struct io_stream *stream)
+{
+    return stream->peer;
+}
