@@ -1,0 +1,397 @@
+#include "http/connection.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+enum {
+    INPUT_MAX = 256 << 10, /* kept of pipelined requests; about a read more */
+    OUTPUT_NOW = 64 << 10, /* what is waiting leaves at once above this */
+    WRITE_MAX = 1 << 28, /* a handler that does not listen is cut */
+};
+static const uint64_t STALL_NS = 30000000000u;
+
+static void on_read(void *context, struct span bytes);
+static void on_drain(void *context);
+static void on_close(void *context, enum err reason, const char *text);
+static void on_limit(void *context);
+
+static const struct io_stream_handler HANDLER = {
+    .on_read = on_read, .on_drain = on_drain, .on_close = on_close};
+
+static bool is_open(const struct http_exchange *exchange)
+{
+    return exchange->state == CONNECTION_WORKING ||
+           exchange->state == CONNECTION_STREAMING;
+}
+
+static void link_connection(struct http_server *server,
+                            struct http_exchange *exchange)
+{
+    exchange->next = server->first;
+    if (server->first != NULL) {
+        server->first->previous = exchange;
+    }
+    server->first = exchange;
+    server->connection_count++;
+}
+
+static void unlink_connection(struct http_server *server,
+                              struct http_exchange *exchange)
+{
+    if (exchange->previous != NULL) {
+        exchange->previous->next = exchange->next;
+    } else {
+        server->first = exchange->next;
+    }
+    if (exchange->next != NULL) {
+        exchange->next->previous = exchange->previous;
+    }
+    server->connection_count--;
+}
+
+void http_connection_accept(struct http_server *server,
+                            struct io_stream *stream)
+{
+    const struct http_server_options *options = &server->options;
+    struct http_exchange *exchange = mem_new(sizeof(*exchange));
+    exchange->server = server;
+    exchange->stream = stream;
+    exchange->timer = io_timer_create(server->loop, on_limit, exchange);
+    exchange->parser = http_parser_create(&(struct http_parser_options){
+        .is_request = true,
+        .head_bytes_max = options->header_bytes_max,
+        .body_bytes_max = options->body_bytes_max,
+    });
+    buf_init(&exchange->input, SIZE_MAX / 4);
+    buf_init(&exchange->output, SIZE_MAX / 4);
+    link_connection(server, exchange);
+    io_stream_set_handler(stream, &HANDLER, exchange);
+    io_stream_set_write_max(stream, WRITE_MAX);
+    io_timer_start(exchange->timer, options->keep_alive_ns);
+}
+
+static void count_held(struct http_exchange *exchange, size_t held)
+{
+    exchange->server->held += held;
+    exchange->server->held -= exchange->held;
+    exchange->held = held;
+}
+
+static void tell_gone(struct http_exchange *exchange)
+{
+    bool was_open = is_open(exchange);
+    exchange->state = CONNECTION_GONE;
+    if (was_open) {
+        exchange->server->open_count--;
+        exchange->server->options.handler->on_gone(
+            exchange->server->options.context, exchange);
+    }
+}
+
+static void on_close(void *context, enum err reason, const char *text)
+{
+    (void)reason;
+    (void)text;
+    struct http_exchange *exchange = context;
+    struct http_server *server = exchange->server;
+    tell_gone(exchange);
+    http_server_forget_settling(exchange);
+    unlink_connection(server, exchange);
+    count_held(exchange, 0);
+    io_timer_destroy(exchange->timer);
+    http_parser_destroy(exchange->parser);
+    buf_finish(&exchange->input);
+    buf_finish(&exchange->output);
+    mem_free(exchange);
+    http_server_free_if_last(server);
+}
+
+static void close_after_pending(struct http_exchange *exchange)
+{
+    exchange->state = CONNECTION_CLOSING;
+    io_timer_stop(exchange->timer);
+    io_stream_close(exchange->stream, true);
+}
+
+void http_connection_cut(struct http_exchange *exchange)
+{
+    tell_gone(exchange);
+    io_timer_stop(exchange->timer);
+    io_stream_close(exchange->stream, false);
+}
+
+void http_connection_close_if_idle(struct http_exchange *exchange)
+{
+    if (exchange->state == CONNECTION_IDLE) {
+        close_after_pending(exchange);
+    }
+}
+
+static void answer_refusal(struct http_exchange *exchange,
+                           struct http_refusal refusal)
+{
+    struct http_server *server = exchange->server;
+    const struct http_handler *handler = server->options.handler;
+    struct buf body;
+    buf_init(&body, 64 << 10);
+    if (handler->describe_error != NULL) {
+        handler->describe_error(server->options.context, refusal.status,
+                                refusal.message, &body);
+    } else {
+        buf_printf(&body, "{\"error\":{\"message\":\"%s\",\"code\":%d}}",
+                   refusal.message, refusal.status);
+    }
+    exchange->state = CONNECTION_WORKING;
+    exchange->keeps_alive = false;
+    server->open_count++;
+    http_exchange_reply(exchange, refusal.status, "application/json", NULL,
+                        buf_span(&body));
+    buf_finish(&body);
+}
+
+static void request_is_whole(struct http_exchange *exchange)
+{
+    struct http_server *server = exchange->server;
+    const struct http_head *head = http_parser_head(exchange->parser);
+    io_timer_stop(exchange->timer);
+    exchange->state = CONNECTION_WORKING;
+    exchange->user = NULL;
+    exchange->is_head = span_equals_string(head->method, "HEAD");
+    exchange->keeps_alive =
+        http_parser_keeps_alive(exchange->parser) && !server->is_draining;
+    server->open_count++;
+    server->options.handler->on_request(server->options.context, exchange);
+}
+
+static void head_is_here(struct http_exchange *exchange)
+{
+    const struct http_head *head = http_parser_head(exchange->parser);
+    bool has_body = head->length > 0 || head->is_chunked;
+    if (head->expects_continue && has_body && head->minor > 0) {
+        /* In line behind the answer that may still be waiting there. */
+        buf_add_string(&exchange->output, "HTTP/1.1 100 Continue\r\n\r\n");
+        http_server_settle_later(exchange);
+    }
+}
+
+static void request_begins(struct http_exchange *exchange)
+{
+    exchange->state = CONNECTION_RECEIVING;
+    exchange->is_head = false;
+    exchange->arrival_ns = io_loop_now(exchange->server->loop);
+    io_timer_start(exchange->timer, exchange->server->options.request_ns_max);
+}
+
+/* Takes what belongs to the present request; returns how much that was. */
+static size_t take_request(struct http_exchange *exchange, struct span bytes)
+{
+    struct http_server *server = exchange->server;
+    size_t taken;
+    enum http_parse got = http_parser_feed(exchange->parser, bytes, &taken);
+    if (exchange->state == CONNECTION_IDLE &&
+        http_parser_has_begun(exchange->parser)) {
+        request_begins(exchange);
+    }
+    count_held(exchange, http_parser_held(exchange->parser));
+    if (got == HTTP_PARSE_REFUSED) {
+        answer_refusal(exchange, http_parser_refusal(exchange->parser));
+    } else if (server->held > server->held_max) {
+        answer_refusal(exchange, (struct http_refusal){
+                                     503, "too many request bodies at once"});
+    } else if (got == HTTP_PARSE_HEAD) {
+        head_is_here(exchange);
+        /* Without a body it is complete already. */
+        size_t none;
+        if (http_parser_feed(exchange->parser, span_of(NULL, 0), &none) ==
+            HTTP_PARSE_COMPLETE) {
+            request_is_whole(exchange);
+        }
+    } else if (got == HTTP_PARSE_COMPLETE) {
+        request_is_whole(exchange);
+    }
+    return taken;
+}
+
+static bool wants_request(const struct http_exchange *exchange)
+{
+    return exchange->state == CONNECTION_IDLE ||
+           exchange->state == CONNECTION_RECEIVING;
+}
+
+/* Keeps what came early; above the bound the kernel keeps the rest. */
+static void keep_input(struct http_exchange *exchange, struct span bytes)
+{
+    if (!is_open(exchange)) {
+        return;
+    }
+    buf_add_span(&exchange->input, bytes);
+    if (buf_error(&exchange->input) != OK) {
+        http_connection_reset(exchange);
+    } else if (exchange->input.size >= INPUT_MAX) {
+        io_stream_set_reading(exchange->stream, false);
+    }
+}
+
+static void on_read(void *context, struct span bytes)
+{
+    struct http_exchange *exchange = context;
+    while (bytes.size > 0 && wants_request(exchange) &&
+           exchange->input.size == 0) {
+        size_t taken = take_request(exchange, bytes);
+        bytes = span_slice(bytes, taken, bytes.size);
+    }
+    if (bytes.size > 0 && wants_request(exchange)) {
+        buf_add_span(&exchange->input, bytes); /* behind what waits already */
+        http_server_settle_later(exchange);
+    } else if (bytes.size > 0) {
+        keep_input(exchange, bytes);
+    }
+}
+
+static void read_kept(struct http_exchange *exchange)
+{
+    size_t done = 0;
+    while (done < exchange->input.size && wants_request(exchange)) {
+        done += take_request(exchange, span_slice(buf_span(&exchange->input),
+                                                  done, exchange->input.size));
+    }
+    buf_drop_front(&exchange->input, done);
+    if (exchange->input.size == 0) {
+        buf_finish(&exchange->input);
+    }
+    if (exchange->input.size < INPUT_MAX &&
+        exchange->state != CONNECTION_GONE) {
+        io_stream_set_reading(exchange->stream, true);
+    }
+}
+
+static void send_output(struct http_exchange *exchange)
+{
+    if (exchange->output.size == 0) {
+        return;
+    }
+    enum err e = io_stream_write(exchange->stream, buf_span(&exchange->output));
+    if (exchange->output.size > OUTPUT_NOW) {
+        buf_finish(&exchange->output);
+    }
+    buf_reset(&exchange->output);
+    exchange->is_lost |= e == ERR_FULL || e == ERR_NO_MEMORY;
+    /* After ERR_CLOSED the stream tells the end by itself. */
+}
+
+void http_connection_send(struct http_exchange *exchange, struct span bytes)
+{
+    if (exchange->output.size + bytes.size <= OUTPUT_NOW) {
+        buf_add_span(&exchange->output, bytes);
+        return;
+    }
+    enum err e =
+        io_stream_write2(exchange->stream, buf_span(&exchange->output), bytes);
+    buf_finish(&exchange->output);
+    if (e == ERR_FULL || e == ERR_NO_MEMORY) {
+        exchange->is_lost = true;
+        http_server_settle_later(exchange);
+    }
+}
+
+size_t http_connection_pending(const struct http_exchange *exchange)
+{
+    return exchange->output.size + io_stream_pending(exchange->stream);
+}
+
+void http_connection_reset(struct http_exchange *exchange)
+{
+    tell_gone(exchange);
+    io_timer_stop(exchange->timer);
+    io_stream_reset(exchange->stream);
+}
+
+static void watch_slow_reader(struct http_exchange *exchange)
+{
+    if (io_stream_pending(exchange->stream) > 0 && is_open(exchange)) {
+        exchange->sent_seen = io_stream_sent(exchange->stream);
+        io_timer_start(exchange->timer, STALL_NS);
+    }
+}
+
+static void tell_drained(struct http_exchange *exchange)
+{
+    const struct http_server *server = exchange->server;
+    if (exchange->state != CONNECTION_STREAMING || !exchange->is_over_mark) {
+        return;
+    }
+    exchange->is_over_mark = false;
+    if (server->options.handler->on_drain != NULL) {
+        server->options.handler->on_drain(server->options.context, exchange);
+    }
+}
+
+static void on_drain(void *context)
+{
+    tell_drained(context);
+}
+
+void http_connection_settle(struct http_exchange *exchange)
+{
+    if (exchange->state == CONNECTION_GONE) {
+        return;
+    }
+    send_output(exchange);
+    if (exchange->is_lost) {
+        http_connection_reset(exchange);
+    } else if (exchange->state == CONNECTION_CLOSING) {
+        close_after_pending(exchange);
+    } else if (is_open(exchange)) {
+        watch_slow_reader(exchange);
+        if (io_stream_pending(exchange->stream) == 0) {
+            tell_drained(exchange);
+        }
+    } else if (exchange->input.size > 0) {
+        read_kept(exchange);
+    }
+}
+
+void http_connection_answered(struct http_exchange *exchange)
+{
+    struct http_server *server = exchange->server;
+    CHECK(server->open_count > 0);
+    server->open_count--;
+    exchange->user = NULL;
+    exchange->is_over_mark = false;
+    count_held(exchange, 0);
+    http_server_settle_later(exchange);
+    if (!exchange->keeps_alive || server->is_draining) {
+        /* Until it is settled: then what is waiting leaves and it closes. */
+        exchange->state = CONNECTION_CLOSING;
+        return;
+    }
+    http_parser_reset(exchange->parser);
+    exchange->state = CONNECTION_IDLE;
+    exchange->sent_seen = io_stream_sent(exchange->stream);
+    io_timer_start(exchange->timer, server->options.keep_alive_ns);
+}
+
+/* Nothing was taken of what we want to send for a whole interval. */
+static bool is_stalled(struct http_exchange *exchange)
+{
+    uint64_t seen = exchange->sent_seen;
+    exchange->sent_seen = io_stream_sent(exchange->stream);
+    return seen == exchange->sent_seen;
+}
+
+static void on_limit(void *context)
+{
+    struct http_exchange *exchange = context;
+    if (exchange->state == CONNECTION_RECEIVING) {
+        answer_refusal(exchange,
+                       (struct http_refusal){408, "the request took too long"});
+    } else if (io_stream_pending(exchange->stream) > 0) {
+        if (is_stalled(exchange)) {
+            http_connection_cut(exchange);
+        } else {
+            io_timer_start(exchange->timer, STALL_NS);
+        }
+    } else if (exchange->state == CONNECTION_IDLE) {
+        close_after_pending(exchange);
+    }
+}

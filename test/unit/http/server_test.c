@@ -1,0 +1,502 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "unit/io/test.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "http/server.h"
+#include "io/tcp.h"
+
+/* A raw client: what it got, and whether the server closed. */
+struct raw {
+    struct io_stream *stream;
+    struct buf got;
+    bool is_closed;
+};
+
+static struct io_loop *loop;
+static struct http_server *server;
+static struct raw raw;
+static struct http_exchange *held; /* by handlers that answer later */
+static int request_count;
+static int gone_count;
+static int drain_count;
+static char last_path[64];
+static void (*handle)(struct http_exchange *exchange);
+
+static void raw_on_read(void *context, struct span bytes)
+{
+    buf_add_span(&((struct raw *)context)->got, bytes);
+}
+
+static void raw_on_close(void *context, enum err reason, const char *text)
+{
+    (void)reason;
+    (void)text;
+    ((struct raw *)context)->is_closed = true;
+    ((struct raw *)context)->stream = NULL;
+}
+
+static const struct io_stream_handler RAW = {.on_read = raw_on_read,
+                                             .on_close = raw_on_close};
+
+static void on_request(void *context, struct http_exchange *exchange)
+{
+    (void)context;
+    request_count++;
+    struct span path = http_exchange_path(exchange);
+    snprintf(last_path, sizeof(last_path), "%.*s", (int)path.size,
+             (const char *)path.data);
+    handle(exchange);
+}
+
+static void on_gone(void *context, struct http_exchange *exchange)
+{
+    (void)context;
+    gone_count++;
+    assert_ptr_equal(exchange, held);
+    assert_ptr_equal(http_exchange_user(exchange), &held);
+    held = NULL;
+}
+
+static void on_drain(void *context, struct http_exchange *exchange)
+{
+    (void)context;
+    (void)exchange;
+    drain_count++;
+}
+
+static void describe_error(void *context, int status, const char *message,
+                           struct buf *body_out)
+{
+    (void)context;
+    buf_printf(body_out, "{%d:%s}", status, message);
+}
+
+static const struct http_handler HANDLER = {on_request, on_gone, on_drain,
+                                            describe_error};
+
+static void echo(struct http_exchange *exchange)
+{
+    http_exchange_reply(exchange, 200, "text/plain", NULL,
+                        http_exchange_body(exchange));
+}
+
+static void hold(struct http_exchange *exchange)
+{
+    held = exchange;
+    http_exchange_set_user(exchange, &held);
+}
+
+static int set_up_with(struct http_server_options options)
+{
+    raw = (struct raw){0};
+    buf_init(&raw.got, 64 << 20);
+    held = NULL;
+    request_count = gone_count = drain_count = 0;
+    handle = echo;
+    options.host = "127.0.0.1";
+    options.handler = &HANDLER;
+    return io_loop_create(&loop) == OK &&
+                   http_server_open(loop, &options, NULL, &server) == OK
+               ? 0
+               : -1;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return set_up_with((struct http_server_options){0});
+}
+
+static int set_up_hasty(void **state)
+{
+    (void)state;
+    return set_up_with((struct http_server_options){.request_ns_max = 20000000,
+                                                    .keep_alive_ns = 20000000,
+                                                    .body_bytes_max = 1000});
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    http_server_close(server);
+    if (raw.stream != NULL) {
+        io_stream_close(raw.stream, false);
+    }
+    io_loop_destroy(loop);
+    buf_finish(&raw.got);
+    return 0;
+}
+
+static void open_raw(void)
+{
+    const struct io_stream_options options = {
+        .handler = &RAW, .context = &raw, .write_max = 64 << 20};
+    raw.is_closed = false;
+    assert_int_equal(io_stream_connect(loop, "127.0.0.1",
+                                       http_server_port(server), &options, NULL,
+                                       &raw.stream),
+                     OK);
+}
+
+static void say(const char *text)
+{
+    if (raw.stream == NULL) {
+        open_raw();
+    }
+    assert_int_equal(io_stream_write(raw.stream, span_of_string(text)), OK);
+}
+
+static bool has(const char *text)
+{
+    return raw.got.size > 0 &&
+           memmem(raw.got.data, raw.got.size, text, strlen(text)) != NULL;
+}
+
+static bool ends_with(const char *text)
+{
+    size_t size = strlen(text);
+    return raw.got.size >= size &&
+           memcmp(raw.got.data + raw.got.size - size, text, size) == 0;
+}
+
+#define GET "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+
+/* Length, type, body; then a second request on the same connection. */
+static void answer_is_whole_and_connection_stays(void **state)
+{
+    (void)state;
+    say("POST /a/b?c=d HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+    TURN_UNTIL(loop, ends_with("hello"));
+    assert_memory_equal(raw.got.data, "HTTP/1.1 200 OK\r\n", 17);
+    assert_true(has("\r\nContent-Length: 5\r\n"));
+    assert_true(has("\r\nContent-Type: text/plain\r\n"));
+    assert_true(has("\r\nDate: "));
+    assert_false(has("\r\nConnection: "));
+    assert_string_equal(last_path, "/a/b");
+    buf_reset(&raw.got);
+    say(GET);
+    TURN_UNTIL(loop, has("Content-Length: 0\r\n\r\n"));
+    assert_int_equal(request_count, 2);
+    assert_false(raw.is_closed);
+}
+
+/* Two requests in one write are answered in order, each once. */
+static void pipelined_requests_are_answered_in_order(void **state)
+{
+    (void)state;
+    say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\none"
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "2\r\ntw\r\n1\r\no\r\n0\r\n\r\n");
+    TURN_UNTIL(loop, ends_with("two"));
+    assert_int_equal(request_count, 2);
+    assert_true(has("one"));
+}
+
+/* The second waits in our memory while the first is being worked on. */
+static void early_request_waits_for_its_turn(void **state)
+{
+    (void)state;
+    handle = hold;
+    say(GET "GET /second HTTP/1.1\r\nHost: a\r\n\r\n");
+    TURN_UNTIL(loop, held != NULL);
+    io_loop_turn(loop, 2000000);
+    assert_int_equal(request_count, 1);
+    handle = echo;
+    http_exchange_reply(held, 200, NULL, NULL, span_of_string("first"));
+    TURN_UNTIL(loop, request_count == 2);
+    assert_string_equal(last_path, "/second");
+    assert_int_equal(http_server_open_exchanges(server), 0);
+}
+
+/* What comes early is kept up to a bound; the rest waits in the kernel and all
+ * of it is answered in the end. */
+static void flood_of_early_requests_is_bounded_and_answered(void **state)
+{
+    (void)state;
+    enum { COUNT = 5000 };
+    struct buf flood;
+    buf_init(&flood, 64 << 20);
+    for (int i = 0; i < COUNT; i++) {
+        buf_printf(&flood, "GET / HTTP/1.1\r\nHost: a\r\nPad: %04000d\r\n\r\n",
+                   i);
+    }
+    handle = hold;
+    open_raw();
+    assert_int_equal(io_stream_write(raw.stream, buf_span(&flood)), OK);
+    buf_finish(&flood);
+    TURN_UNTIL(loop, held != NULL);
+    for (int i = 0; i < 50; i++) {
+        io_loop_turn(loop, 1000000);
+    }
+    assert_true(io_stream_pending(raw.stream) > 0);
+    handle = echo;
+    http_exchange_reply(held, 200, NULL, NULL, span_of_string(""));
+    TURN_UNTIL(loop, request_count == COUNT);
+    assert_int_equal(gone_count, 0);
+}
+
+/* Closed in the middle of our work: told at once, with the user's pointer. */
+static void leaving_client_is_noticed(void **state)
+{
+    (void)state;
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    assert_int_equal(http_server_open_exchanges(server), 1);
+    io_stream_close(raw.stream, false);
+    TURN_UNTIL(loop, gone_count == 1);
+    assert_int_equal(http_server_open_exchanges(server), 0);
+}
+
+/* The same in the middle of a stream. */
+static void client_leaving_a_stream_is_noticed(void **state)
+{
+    (void)state;
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    http_exchange_begin(held, 200, "text/event-stream", NULL);
+    assert_true(http_exchange_write(held, span_of_string("data: 1\n\n")));
+    TURN_UNTIL(loop, has("data: 1\n\n"));
+    io_stream_close(raw.stream, false);
+    TURN_UNTIL(loop, gone_count == 1);
+}
+
+/* Head, chunks and terminator, byte for byte; the connection stays. */
+static void stream_comes_in_chunks(void **state)
+{
+    (void)state;
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    const struct http_header headers[] = {{"X-A", "b\r\nEvil: c"},
+                                          {NULL, NULL}};
+    http_exchange_begin(held, 200, "text/event-stream", headers);
+    assert_true(http_exchange_write(held, span_of_string("hello")));
+    assert_true(http_exchange_write(held, span_of_string("")));
+    assert_true(http_exchange_write(held, span_of_string("0123456789abcdef")));
+    http_exchange_end(held);
+    TURN_UNTIL(loop, ends_with("\r\n\r\n5\r\nhello\r\n10\r\n0123456789abcdef\r"
+                               "\n0\r\n\r\n"));
+    assert_true(has("\r\nTransfer-Encoding: chunked\r\n"));
+    assert_true(has("\r\nX-A: b  Evil: c\r\n"));
+    assert_false(has("Content-Length"));
+    handle = echo;
+    say(GET);
+    TURN_UNTIL(loop, request_count == 2);
+}
+
+/* Above the mark a write says so; once the kernel took all, on_drain. */
+static void stream_pushes_back(void **state)
+{
+    (void)state;
+    enum { PIECE = 64 << 10 };
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    io_stream_set_reading(raw.stream, false);
+    http_exchange_begin(held, 200, NULL, NULL);
+    uint8_t *piece = mem_new(PIECE);
+    int count = 0;
+    bool is_taken = true;
+    while (is_taken && count < 1000) {
+        is_taken = http_exchange_write(held, span_of(piece, PIECE));
+        count++;
+        io_loop_turn(loop, 0);
+    }
+    mem_free(piece);
+    assert_false(is_taken);
+    assert_int_equal(drain_count, 0);
+    io_stream_set_reading(raw.stream, true);
+    TURN_UNTIL(loop, drain_count == 1);
+    assert_true(http_exchange_write(held, span_of_string("end")));
+    http_exchange_end(held);
+    TURN_UNTIL(loop, ends_with("3\r\nend\r\n0\r\n\r\n"));
+    assert_true(raw.got.size > (size_t)count * PIECE);
+}
+
+/* Cut: the connection closes and the terminator never came. */
+static void cut_is_visible(void **state)
+{
+    (void)state;
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    http_exchange_begin(held, 200, NULL, NULL);
+    assert_true(http_exchange_write(held, span_of_string("half")));
+    http_exchange_cut(held);
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(ends_with("4\r\nhalf\r\n"));
+    assert_int_equal(gone_count, 0);
+}
+
+/* To 1.0: no chunks, the end of the connection is the end. */
+static void old_client_gets_no_chunks(void **state)
+{
+    (void)state;
+    handle = hold;
+    say("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    TURN_UNTIL(loop, held != NULL);
+    http_exchange_begin(held, 200, NULL, NULL);
+    assert_true(http_exchange_write(held, span_of_string("plain")));
+    http_exchange_end(held);
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(ends_with("\r\n\r\nplain"));
+    assert_true(has("Connection: close\r\n"));
+    buf_reset(&raw.got);
+    handle = echo;
+    say("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    TURN_UNTIL(loop, has("Connection: keep-alive\r\n"));
+}
+
+/* HEAD: the length of the body, but not the body. */
+static void head_has_no_body(void **state)
+{
+    (void)state;
+    handle = hold;
+    say("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    TURN_UNTIL(loop, held != NULL);
+    http_exchange_reply(held, 200, NULL, NULL, span_of_string("four"));
+    TURN_UNTIL(loop, has("Content-Length: 4\r\n\r\n"));
+    assert_true(ends_with("\r\n\r\n"));
+}
+
+/* Asked to close, it closes after the whole answer. */
+static void connection_close_is_followed(void **state)
+{
+    (void)state;
+    say("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+        "Content-Length: 2\r\n\r\nhi");
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(ends_with("\r\n\r\nhi"));
+    assert_true(has("Connection: close\r\n"));
+}
+
+/* The body is invited before it is sent. */
+static void expect_continue_is_answered(void **state)
+{
+    (void)state;
+    say("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+        "Content-Length: 2\r\n\r\n");
+    TURN_UNTIL(loop, ends_with("HTTP/1.1 100 Continue\r\n\r\n"));
+    say("hi");
+    TURN_UNTIL(loop, ends_with("\r\n\r\nhi"));
+}
+
+/* A hundred megabytes announced are refused before they come, also in chunks;
+ * the words come from describe_error. [serve T104] */
+static void large_body_is_refused(void **state)
+{
+    (void)state;
+    say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 104857600\r\n\r\n");
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(has("HTTP/1.1 413 "));
+    assert_true(ends_with("{413:request body too large}"));
+    buf_reset(&raw.got);
+    say("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "6400000\r\n");
+    struct buf much;
+    buf_init(&much, 2000);
+    memset(buf_reserve(&much, 1500), 'x', 1500);
+    buf_commit(&much, 1500);
+    say(buf_string(&much));
+    buf_finish(&much);
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(has("HTTP/1.1 413 "));
+    assert_int_equal(request_count, 0);
+}
+
+/* Half a request and then nothing. [serve T104] */
+static void slow_request_is_refused(void **state)
+{
+    (void)state;
+    say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf");
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(has("HTTP/1.1 408 "));
+    assert_int_equal(request_count, 0);
+}
+
+/* No request at all: closed without a word. */
+static void idle_connection_is_closed(void **state)
+{
+    (void)state;
+    open_raw();
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_int_equal(raw.got.size, 0);
+}
+
+/* One smuggling shape through the whole server: refused, closed, and what came
+ * behind it is never a request. [serve T104] */
+static void refused_connection_carries_nothing_more(void **state)
+{
+    (void)state;
+    say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" GET);
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(has("HTTP/1.1 400 "));
+    assert_int_equal(request_count, 0);
+}
+
+/* Draining: no new connection, the idle one closes, the held one is answered
+ * and then closes. */
+static void drain_finishes_what_is_open(void **state)
+{
+    (void)state;
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    http_server_drain(server);
+    io_loop_turn(loop, 1000000);
+    assert_false(raw.is_closed);
+    http_exchange_reply(held, 200, NULL, NULL, span_of_string("done"));
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(ends_with("done"));
+    assert_true(has("Connection: close\r\n"));
+    open_raw();
+    TURN_UNTIL(loop, raw.is_closed);
+}
+
+/* Closing tells of the open exchange during the call. */
+static void close_cuts_and_tells(void **state)
+{
+    (void)state;
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    http_server_close(server);
+    server = NULL;
+    assert_int_equal(gone_count, 1);
+    TURN_UNTIL(loop, raw.is_closed);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define HASTY(name) \
+    cmocka_unit_test_setup_teardown(name, set_up_hasty, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(answer_is_whole_and_connection_stays),
+        TEST(pipelined_requests_are_answered_in_order),
+        TEST(early_request_waits_for_its_turn),
+        TEST(flood_of_early_requests_is_bounded_and_answered),
+        TEST(leaving_client_is_noticed),
+        TEST(client_leaving_a_stream_is_noticed),
+        TEST(stream_comes_in_chunks),
+        TEST(stream_pushes_back),
+        TEST(cut_is_visible),
+        TEST(old_client_gets_no_chunks),
+        TEST(head_has_no_body),
+        TEST(connection_close_is_followed),
+        TEST(expect_continue_is_answered),
+        HASTY(large_body_is_refused),
+        HASTY(slow_request_is_refused),
+        HASTY(idle_connection_is_closed),
+        TEST(refused_connection_carries_nothing_more),
+        TEST(drain_finishes_what_is_open),
+        TEST(close_cuts_and_tells),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
