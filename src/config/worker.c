@@ -1,0 +1,210 @@
+#include "config/worker.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "config/field.h"
+#include "io/file.h"
+
+#define AT(member) .offset = offsetof(struct config_worker, member)
+#define TEXT_AT(member)              \
+    .kind = CONFIG_TEXT, AT(member), \
+    .size = sizeof(((struct config_worker *)NULL)->member)
+
+static const struct config_field FIELDS[] = {
+    {"model", TEXT_AT(model), .default_text = "", .unit = "",
+     .help = "path of the GGUF file"},
+    {"host", .flag = "hostname", TEXT_AT(host), .default_text = "127.0.0.1",
+     .unit = "", .help = "address the HTTP side binds"},
+    {"port", .kind = CONFIG_U32, AT(port), .max = 65535, .default_text = "0",
+     .unit = "", .help = "HTTP port; 0: any free one"},
+    {"transfer_port", .kind = CONFIG_U32, AT(transfer_port), .max = 65535,
+     .default_text = "0", .unit = "",
+     .help = "control port of KV transfers; 0: any free one"},
+    {"advertise", TEXT_AT(advertise), .default_text = "", .unit = "",
+     .help = "host that peers connect to; empty: host"},
+    {"role", .kind = CONFIG_CHOICE, AT(role),
+     .choices = "mixed|context|generation", .default_text = "mixed", .unit = "",
+     .help = "phase this worker prefers: mixed, context or generation"},
+    {"served_model_name", TEXT_AT(served_model_name), .default_text = "",
+     .unit = "", .help = "name clients use; empty: the file's stem"},
+    {"chat_template", TEXT_AT(chat_template), .default_text = "", .unit = "",
+     .help = "built-in chat template; empty: the file's own"},
+    {"threads", .kind = CONFIG_U32, AT(threads), .max = 1024,
+     .default_text = "0", .unit = "", .help = "compute threads; 0: all CPUs"},
+    {"kv_cache_config.tokens_per_block", .kind = CONFIG_U32,
+     AT(tokens_per_block), .min = 1, .max = 1024, .default_text = "32",
+     .unit = "tokens", .help = "size of one KV block; a power of two"},
+    {"kv_cache_config.max_tokens", .flag = "kv_tokens", .kind = CONFIG_U64,
+     AT(kv_tokens), .max = 1e15, .default_text = "0", .unit = "tokens",
+     .help = "KV cache; 0: 8 contexts, at most a quarter of memory"},
+    {"kv_cache_config.enable_block_reuse", .kind = CONFIG_BOOL,
+     AT(enable_block_reuse), .default_text = "true", .unit = "",
+     .help = "keep finished prompts for later ones with the same beginning"},
+    {"max_batch_size", .flag = "max_batch", .kind = CONFIG_U32, AT(max_batch),
+     .min = 1, .max = 4096, .default_text = "32", .unit = "requests",
+     .help = "most requests computed together"},
+    {"max_seq_len", .flag = "max_seq", .kind = CONFIG_U32, AT(max_seq),
+     .max = 1 << 24, .default_text = "0", .unit = "tokens",
+     .help = "prompt and answer together; 0: the model's context"},
+    {"max_num_tokens", .flag = "chunk_tokens", .kind = CONFIG_U32,
+     AT(chunk_tokens), .max = 1 << 20, .default_text = "0", .unit = "tokens",
+     .help = "most tokens a turn; 0: follows the measured speed"},
+    {"queue_limit", .kind = CONFIG_U32, AT(queue_limit), .min = 1, .max = 65536,
+     .default_text = "1024", .unit = "requests",
+     .help = "waiting requests; more are answered 429"},
+    {"turn_ms_max", .kind = CONFIG_U32, AT(turn_ms_max), .min = 1, .max = 10000,
+     .default_text = "100", .unit = "ms",
+     .help = "aim for the longest engine turn"},
+    {"scheduler_config.capacity_scheduler_policy", TEXT_AT(capacity_policy),
+     .choices = "GUARANTEED_NO_EVICT",
+     .default_text = "GUARANTEED_NO_EVICT", .unit = "",
+     .help = "what admission reserves: each request to its end"},
+    {"cache_transceiver_config.backend", TEXT_AT(backend),
+     .choices = "ucx|inproc|UCX|DEFAULT", .default_text = "ucx", .unit = "",
+     .help = "what moves KV between workers"},
+    {"cache_transceiver_config.kv_transfer_timeout_ms", .kind = CONFIG_U64,
+     AT(kv_transfer_timeout_ms), .min = 1, .max = 86400000,
+     .default_text = "60000", .unit = "ms",
+     .help = "longest KV transfer before the request fails"},
+    {"request_timeout_ms", .kind = CONFIG_U64, AT(request_timeout_ms), .min = 1,
+     .max = 86400000, .default_text = "180000", .unit = "ms",
+     .help = "arrival to first token"},
+    {"drain_timeout_ms", .kind = CONFIG_U32, AT(drain_timeout_ms),
+     .max = 86400000, .default_text = "30000", .unit = "ms",
+     .help = "how long open requests may go on at the end"},
+    {"max_body_bytes", .kind = CONFIG_BYTES, AT(max_body_bytes), .min = 1024,
+     .max = 1ll << 32, .default_text = "64MiB", .unit = "bytes",
+     .help = "largest request body"},
+    {"auth_key_file", TEXT_AT(auth_key_file), .default_text = "", .unit = "",
+     .help = "file with the key that signs internal requests"},
+    {"strict_internal_auth", .kind = CONFIG_BOOL, AT(strict_internal_auth),
+     .default_text = "true", .unit = "",
+     .help = "refuse hand-offs without a valid signature"},
+    {"reference_ops", .kind = CONFIG_BOOL, AT(reference_ops),
+     .default_text = "false", .unit = "",
+     .help = "compute with the slow, plain kernels"},
+    {"worker_count_on_host", .kind = CONFIG_U32, AT(worker_count_on_host),
+     .min = 1, .max = 1024, .default_text = "1", .unit = "workers",
+     .help = "how many share this host's memory"},
+};
+
+/* Sizes of a group of ranks: fine as long as they say one. */
+static bool is_passed_over(const char *path, const struct config_node *node,
+                           struct why *why)
+{
+    static const char *const RANKS[] = {"tensor_parallel_size",
+                                        "pipeline_parallel_size",
+                                        "context_parallel_size"};
+    for (size_t i = 0; i < sizeof(RANKS) / sizeof(RANKS[0]); i++) {
+        if (strcmp(path, RANKS[i]) != 0) {
+            continue;
+        }
+        if (node->kind == CONFIG_SCALAR && strcmp(node->text, "1") == 0) {
+            return true;
+        }
+        why_say(why, ERR_UNSUPPORTED, "only 1 is supported in the file");
+    }
+    return false;
+}
+
+static const struct config_table TABLE = {
+    FIELDS, sizeof(FIELDS) / sizeof(FIELDS[0]), is_passed_over};
+
+void config_worker_init(struct config_worker *config)
+{
+    memset(config, 0, sizeof(*config));
+    config_table_init(&TABLE, config);
+}
+
+/* TensorRT-LLM spells it UCX and knows DEFAULT. */
+static void settle(struct config_worker *config)
+{
+    if (strcmp(config->backend, "inproc") != 0) {
+        snprintf(config->backend, sizeof(config->backend), "ucx");
+    }
+}
+
+static enum err read_text(struct span yaml, const char *name, struct why *why,
+                          struct config_worker *config)
+{
+    struct config_tree *tree;
+    enum err code = config_tree_read(yaml, name, why, &tree);
+    if (code != OK) {
+        return code;
+    }
+    struct config_worker *copy = mem_copy(config, sizeof(*config));
+    code = config_table_read(&TABLE, config_tree_root(tree), name, why, copy);
+    if (code == OK) {
+        settle(copy);
+        *config = *copy;
+    }
+    mem_free(copy);
+    config_tree_destroy(tree);
+    return code;
+}
+
+enum err config_worker_read(const char *path, struct why *why,
+                            struct config_worker *config)
+{
+    struct buf text;
+    buf_init(&text, CONFIG_TEXT_SIZE_MAX);
+    enum err code = io_file_read(path, why, &text);
+    if (code == OK) {
+        code = read_text(buf_span(&text), path, why, config);
+    }
+    buf_finish(&text);
+    return code;
+}
+
+enum err config_worker_read_text(struct span yaml, const char *name,
+                                 struct why *why, struct config_worker *config)
+{
+    return read_text(yaml, name, why, config);
+}
+
+enum err config_worker_set(struct config_worker *config, const char *key,
+                           const char *value, struct why *why)
+{
+    enum err code = config_table_set(&TABLE, key, value, why, config);
+    if (code == OK) {
+        settle(config);
+    }
+    return code;
+}
+
+enum err config_worker_check(const struct config_worker *config,
+                             struct why *why)
+{
+    uint32_t block = config->tokens_per_block;
+    if (config->model[0] == 0) {
+        return why_say(why, ERR_INVALID, "`model` is missing");
+    }
+    if (block == 0 || (block & (block - 1)) != 0) {
+        return why_say(why, ERR_INVALID,
+                       "`kv_cache_config.tokens_per_block` must be a power of "
+                       "two");
+    }
+    if (config->kv_tokens != 0 && config->kv_tokens < 2ull * block) {
+        return why_say(why, ERR_INVALID,
+                       "`kv_cache_config.max_tokens` must hold at least two "
+                       "blocks of %u tokens",
+                       block);
+    }
+    if (config->kv_tokens != 0 && config->max_seq > config->kv_tokens) {
+        return why_say(why, ERR_INVALID,
+                       "`max_seq_len` must not exceed "
+                       "`kv_cache_config.max_tokens`");
+    }
+    if (config->port != 0 && config->port == config->transfer_port) {
+        return why_say(why, ERR_INVALID,
+                       "`port` and `transfer_port` must differ");
+    }
+    return OK;
+}
+
+void config_worker_describe(const struct config_worker *config, struct buf *out)
+{
+    config_table_describe(&TABLE, config, out);
+}

@@ -1,0 +1,64 @@
+#pragma once
+/* config/worker: all a worker can be told, with its defaults. Filled by the
+ * YAML of `baton serve --config` (TensorRT-LLM's names where it has them) and
+ * by flags, which win. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum config_role {
+    CONFIG_ROLE_MIXED,
+    CONFIG_ROLE_CONTEXT,
+    CONFIG_ROLE_GENERATION
+};
+
+struct config_worker {
+    char model[1024];
+    char host[256]; /* 127.0.0.1 */
+    uint32_t port; /* 0: any free one */
+    uint32_t transfer_port; /* 0: any free one */
+    char advertise[256]; /* what peers connect to; "": host */
+    enum config_role role; /* mixed */
+    char served_model_name[256]; /* "": file stem */
+    char chat_template[32]; /* "": from the file */
+    uint32_t threads; /* 0: all CPUs */
+    uint32_t tokens_per_block; /* kv_cache_config.tokens_per_block: 32 */
+    uint64_t kv_tokens; /* kv_cache_config.max_tokens; 0: derived */
+    bool enable_block_reuse; /* kv_cache_config.enable_block_reuse: true */
+    uint32_t max_batch; /* max_batch_size: 32 */
+    uint32_t max_seq; /* max_seq_len; 0: the model's */
+    uint32_t chunk_tokens; /* max_num_tokens; 0: adapts. Tokens a turn */
+    uint32_t queue_limit; /* waiting requests: 1024 */
+    uint32_t turn_ms_max; /* 100 */
+    char capacity_policy[32]; /* scheduler_config.capacity_scheduler_policy */
+    char backend[16]; /* cache_transceiver_config.backend: "ucx" or "inproc" */
+    uint64_t kv_transfer_timeout_ms; /* cache_transceiver_config...: 60000 */
+    uint64_t request_timeout_ms; /* 180000: arrival to first token */
+    uint32_t drain_timeout_ms; /* 30000 */
+    uint64_t max_body_bytes; /* 64 MiB */
+    char auth_key_file[1024]; /* HMAC key of internal requests */
+    bool strict_internal_auth; /* true */
+    bool reference_ops; /* --ops ref */
+    uint32_t worker_count_on_host; /* for derived memory: 1 */
+};
+void config_worker_init(struct config_worker *config);
+/* ERR_INVALID: `why` names file, line and key. `config` is changed only on
+ * success. */
+MUST_USE enum err config_worker_read(const char *path, struct why *why,
+                                     struct config_worker *config);
+MUST_USE enum err config_worker_read_text(struct span yaml, const char *name,
+                                          struct why *why,
+                                          struct config_worker *config);
+/* One `key=value` as a flag gives it: the key's path, its last part, or the
+ * field's name here; '-' may stand for '_'. */
+MUST_USE enum err config_worker_set(struct config_worker *config,
+                                    const char *key, const char *value,
+                                    struct why *why);
+/* Contradictions between fields. */
+MUST_USE enum err config_worker_check(const struct config_worker *config,
+                                      struct why *why);
+/* Every key with its value, default, unit and help line: inspect, manual. */
+void config_worker_describe(const struct config_worker *config,
+                            struct buf *out);

@@ -1,0 +1,163 @@
+/* A worker's config: defaults, file, flags, contradictions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "config/worker.h"
+
+static void defaults_are_the_documented_ones(void **state)
+{
+    struct config_worker c;
+    (void)state;
+    config_worker_init(&c);
+    assert_string_equal(c.host, "127.0.0.1");
+    assert_int_equal(c.role, CONFIG_ROLE_MIXED);
+    assert_int_equal(c.tokens_per_block, 32);
+    assert_true(c.enable_block_reuse);
+    assert_int_equal(c.max_batch, 32);
+    assert_int_equal(c.queue_limit, 1024);
+    assert_int_equal(c.turn_ms_max, 100);
+    assert_string_equal(c.backend, "ucx");
+    assert_int_equal(c.kv_transfer_timeout_ms, 60000);
+    assert_int_equal(c.request_timeout_ms, 180000);
+    assert_int_equal(c.max_body_bytes, 64u << 20);
+    assert_true(c.strict_internal_auth);
+    assert_int_equal(c.worker_count_on_host, 1);
+}
+
+static enum err read_text(const char *yaml, struct why *why,
+                          struct config_worker *c)
+{
+    config_worker_init(c);
+    return config_worker_read_text(span_of_string(yaml), "f.yaml", why, c);
+}
+
+static void a_file_is_read(void **state)
+{
+    struct config_worker c;
+    struct why why = {""};
+    (void)state;
+    assert_int_equal(read_text("model: /m.gguf\nrole: generation\n"
+                               "max_batch_size: 8\nmax_body_bytes: 2MiB\n"
+                               "tensor_parallel_size: 1\n"
+                               "kv_cache_config:\n  tokens_per_block: 16\n"
+                               "  enable_block_reuse: false\n"
+                               "cache_transceiver_config:\n  backend: UCX\n",
+                               &why, &c),
+                     OK);
+    assert_string_equal(c.model, "/m.gguf");
+    assert_int_equal(c.role, CONFIG_ROLE_GENERATION);
+    assert_int_equal(c.max_batch, 8);
+    assert_int_equal(c.max_body_bytes, 2u << 20);
+    assert_int_equal(c.tokens_per_block, 16);
+    assert_false(c.enable_block_reuse);
+    assert_string_equal(c.backend, "ucx");
+}
+
+/* Every message names file, line and key; the config stays as it was. */
+static void faults_name_file_line_and_key(void **state)
+{
+    static const char *const CASES[][2] = {
+        {"\nmax_batch: 8\n", "f.yaml:2: `max_batch` is not a known key; did "
+                             "you mean `max_batch_size`?"},
+        {"kv_cache_config:\n  tokens_per_blok: 3\n",
+         "f.yaml:2: `kv_cache_config.tokens_per_blok` is not a known key; did "
+         "you mean `kv_cache_config.tokens_per_block`?"},
+        {"zzzzqqqq: 1\n", "f.yaml:1: `zzzzqqqq` is not a known key"},
+        {"reference_ops: banana\n",
+         "f.yaml:1: `reference_ops`: must be true or false"},
+        {"reference_ops: \"true\"\n",
+         "f.yaml:1: `reference_ops`: must not be quoted: it is no text"},
+        {"port: 70000\n", "f.yaml:1: `port`: must be from 0 to 65535"},
+        {"port: 1.5\n", "f.yaml:1: `port`: must be an integer"},
+        {"port: [1]\n", "f.yaml:1: `port`: must be one value"},
+        {"role: boss\n", "f.yaml:1: `role`: must be one of "
+                         "mixed|context|generation"},
+        {"kv_cache_config: 7\n",
+         "f.yaml:1: `kv_cache_config` must be a map of keys"},
+        {"tensor_parallel_size: 2\n",
+         "f.yaml:1: `tensor_parallel_size`: only 1 is supported in the file"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct config_worker c, before;
+        struct why why = {""};
+        config_worker_init(&before);
+        assert_int_equal(read_text(CASES[i][0], &why, &c), ERR_INVALID);
+        assert_string_equal(why.text, CASES[i][1]);
+        assert_memory_equal(&c, &before, sizeof(c));
+    }
+}
+
+static void flags_take_three_spellings(void **state)
+{
+    static const char *const KEYS[] = {"max_batch_size", "max-batch",
+                                       "max_batch"};
+    struct config_worker c;
+    struct why why;
+    (void)state;
+    config_worker_init(&c);
+    for (int i = 0; i < 3; i++) {
+        char value[8];
+        sprintf(value, "%d", i + 1);
+        assert_int_equal(config_worker_set(&c, KEYS[i], value, &why), OK);
+        assert_int_equal(c.max_batch, i + 1);
+    }
+    assert_int_equal(config_worker_set(&c, "kv-tokens", "640", &why), OK);
+    assert_int_equal(config_worker_set(&c, "tokens_per_block", "64", &why), OK);
+    assert_int_equal(c.tokens_per_block, 64);
+    assert_int_equal(config_worker_set(&c, "max_batch", "x", &why),
+                     ERR_INVALID);
+    assert_string_equal(why.text, "`max_batch_size`: must be an integer");
+    assert_int_equal(config_worker_set(&c, "nonsense", "x", &why), ERR_INVALID);
+}
+
+static void contradictions_are_refused(void **state)
+{
+    static const char *const SETS[][2] = {
+        {"tokens_per_block", "24"}, {"kv_tokens", "32"}, {"max_seq", "9000"}};
+    struct config_worker c;
+    struct why why;
+    (void)state;
+    config_worker_init(&c);
+    assert_int_equal(config_worker_check(&c, &why), ERR_INVALID);
+    for (int i = 0; i < 3; i++) {
+        config_worker_init(&c);
+        strcpy(c.model, "m");
+        c.kv_tokens = 4096;
+        assert_int_equal(config_worker_check(&c, &why), OK);
+        assert_int_equal(config_worker_set(&c, SETS[i][0], SETS[i][1], &why),
+                         OK);
+        assert_int_equal(config_worker_check(&c, &why), ERR_INVALID);
+    }
+}
+
+static void every_key_is_described(void **state)
+{
+    struct config_worker c;
+    struct buf out;
+    (void)state;
+    config_worker_init(&c);
+    buf_init(&out, 65536);
+    config_worker_describe(&c, &out);
+    assert_non_null(strstr(buf_string(&out), "\nmax_batch_size = 32 "));
+    assert_non_null(strstr(buf_string(&out), "\nrole = mixed "));
+    assert_non_null(strstr(buf_string(&out), "# default 64MiB bytes; "));
+    buf_finish(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_the_documented_ones),
+        cmocka_unit_test(a_file_is_read),
+        cmocka_unit_test(faults_name_file_line_and_key),
+        cmocka_unit_test(flags_take_three_spellings),
+        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(every_key_is_described),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
