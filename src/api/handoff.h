@@ -1,0 +1,74 @@
+#pragma once
+/* api/handoff: `disaggregated_params` (serve.md 2.10), the opaque state our
+ * workers put into it, prompt ids as base64, and the internal signature
+ * (serve.md 6.2). Pure. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/scan.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+enum { API_FIRST_TOKEN_COUNT_MAX = 16, API_ENDPOINT_SIZE = 280 };
+
+enum api_request_type {
+    API_REQUEST_WHOLE, /* no params, or context_and_generation */
+    API_REQUEST_CONTEXT, /* context_only */
+    API_REQUEST_GENERATION, /* generation_only */
+};
+
+struct api_usage {
+    int64_t prompt_tokens, completion_tokens, total_tokens, cached_tokens;
+};
+
+/* `{"prompt_tokens", "completion_tokens", "total_tokens",
+ * "prompt_tokens_details": {"cached_tokens"}}`; absent counts are 0. */
+MUST_USE enum err api_usage_read(struct api_json value, struct why *why,
+                                 struct api_usage *usage_out);
+
+struct api_handoff {
+    enum api_request_type type;
+    bool has_disagg_id, has_ctx_id, has_ctx_usage, has_dp_rank;
+    int64_t disagg_id;
+    int64_t ctx_id;
+    uint32_t first_token_count;
+    int32_t first_tokens[API_FIRST_TOKEN_COUNT_MAX];
+    struct span opaque; /* raw base64 text, into the body; data NULL: absent */
+    struct span endpoint; /* raw text, first of a list */
+    int64_t dp_rank;
+    int schedule_style; /* 0 context first, 1 generation first */
+    struct api_usage ctx_usage;
+    bool wants_prompt_base64;
+};
+/* ERR_INVALID names the field ("disaggregated_params.ctx_request_id ..."). */
+MUST_USE enum err api_handoff_read(struct api_json value, struct why *why,
+                                   struct api_handoff *handoff_out);
+/* The key both sides transfer under (transfer.md 1.1): ctx id, else disagg id;
+ * ERR_NOT_FOUND when there is neither. */
+MUST_USE enum err api_handoff_rid(const struct api_handoff *handoff,
+                                  int64_t *rid_out);
+
+/* What `encoded_opaque_state` holds. */
+struct api_opaque {
+    uint64_t incarnation;
+    int64_t rid;
+    uint32_t attempt;
+    uint32_t prompt_tokens;
+    uint32_t tokens_per_block;
+    uint32_t kv_type; /* 0: F16 */
+};
+void api_opaque_encode(const struct api_opaque *opaque, struct buf *base64_out);
+MUST_USE enum err api_opaque_decode(struct span base64, struct why *why,
+                                    struct api_opaque *opaque_out);
+
+/* Little-endian int32 ids as base64, and back. */
+void api_ids_encode(const int32_t *ids, size_t count, struct buf *base64_out);
+MUST_USE enum err api_ids_decode(struct span base64, int64_t max,
+                                 struct why *why, int32_t *ids,
+                                 size_t count_max, size_t *count_out);
+
+/* "sha256=<hex>" over the two fields; a span with data NULL stands for null. */
+void api_sign(struct span key, struct span endpoint, struct span opaque,
+              char out[80]);
+bool api_sign_verify(struct span key, struct span endpoint, struct span opaque,
+                     struct span header);

@@ -1,0 +1,30 @@
+/* Any bytes as a body: parsed or refused with a reason, on every route. */
+#include <stdint.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "api/openai_request.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const enum openai_route routes[] = {
+        OPENAI_COMPLETIONS, OPENAI_CHAT, OPENAI_TOKENIZE, OPENAI_DETOKENIZE};
+    const struct openai_limits limits = {.id_count_max = 256};
+    for (int i = 0; i < 4; i++) {
+        struct openai_request request;
+        struct openai_fault fault;
+        enum err err = openai_request_parse(routes[i], span_of(data, size),
+                                            &limits, &fault, &request);
+        if (err != OK && fault.why.text[0] == 0) {
+            abort();
+        }
+        if (err == OK) {
+            if (request.id_count > limits.id_count_max || request.n < 1 ||
+                request.n > OPENAI_CHOICE_COUNT_MAX) {
+                abort();
+            }
+            openai_request_finish(&request);
+        }
+    }
+    return 0;
+}

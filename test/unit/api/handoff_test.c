@@ -1,0 +1,190 @@
+/* disaggregated_params field by field, the two base64 forms, and signatures
+ * against the published vectors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "api/handoff.h"
+
+static enum err read_text(const char *text, struct why *why,
+                          struct api_handoff *handoff)
+{
+    struct api_json value;
+    assert_int_equal(api_scan_value(span_of_string(text), NULL, &value), OK);
+    return api_handoff_read(value, why, handoff);
+}
+
+/* [serve T19] ids keep all 64 bits. */
+static void every_field_is_read(void **state)
+{
+    struct api_handoff h;
+    int64_t rid;
+    (void)state;
+    assert_int_equal(
+        read_text("{\"request_type\":\"generation_only\","
+                  "\"disagg_request_id\":4611686018427387905,"
+                  "\"ctx_request_id\":77,\"first_gen_tokens\":[310,4],"
+                  "\"encoded_opaque_state\":\"b3BhcXVl\",\"ctx_dp_rank\":3,"
+                  "\"ctx_info_endpoint\":[\"tcp://10.0.0.1:5000\",\"x\"],"
+                  "\"schedule_style\":\"generation_first\","
+                  "\"return_prompt_token_ids_b64\":true,\"unknown\":[1],"
+                  "\"ctx_usage\":{\"prompt_tokens\":3,\"completion_tokens\":1,"
+                  "\"total_tokens\":4,\"prompt_tokens_details\":"
+                  "{\"cached_tokens\":2}}}",
+                  NULL, &h),
+        OK);
+    assert_int_equal(h.type, API_REQUEST_GENERATION);
+    assert_true(h.disagg_id == (1ll << 62) + 1);
+    assert_int_equal(h.first_token_count, 2);
+    assert_int_equal(h.first_tokens[0], 310);
+    assert_true(span_equals_string(h.opaque, "b3BhcXVl"));
+    assert_true(span_equals_string(h.endpoint, "tcp://10.0.0.1:5000"));
+    assert_int_equal(h.dp_rank, 3);
+    assert_int_equal(h.schedule_style, 1);
+    assert_true(h.wants_prompt_base64);
+    assert_int_equal(h.ctx_usage.cached_tokens, 2);
+    assert_int_equal(api_handoff_rid(&h, &rid), OK);
+    assert_int_equal(rid, 77);
+}
+
+static void nulls_are_absent(void **state)
+{
+    struct api_handoff h;
+    int64_t rid;
+    (void)state;
+    assert_int_equal(read_text("{\"request_type\":\"context_only\","
+                               "\"ctx_request_id\":null,\"ctx_usage\":null,"
+                               "\"encoded_opaque_state\":null}",
+                               NULL, &h),
+                     OK);
+    assert_false(h.has_ctx_id || h.has_disagg_id || h.has_ctx_usage);
+    assert_null(h.opaque.data);
+    assert_int_equal(api_handoff_rid(&h, &rid), ERR_NOT_FOUND);
+}
+
+static void a_bad_field_is_named(void **state)
+{
+    static const char *const CASES[][2] = {
+        {"{\"request_type\":\"other\"}", "disaggregated_params.request_type"},
+        {"{\"disagg_request_id\":1.5}",
+         "disaggregated_params.disagg_request_id"},
+        {"{\"ctx_request_id\":9223372036854775808}",
+         "disaggregated_params.ctx_request_id"},
+        {"{\"first_gen_tokens\":[-1]}",
+         "disaggregated_params.first_gen_tokens"},
+        {"{\"encoded_opaque_state\":\"a\\/b\"}",
+         "disaggregated_params.encoded_opaque_state"},
+        {"{\"ctx_info_endpoint\":[]}",
+         "disaggregated_params.ctx_info_endpoint"},
+        {"{\"schedule_style\":2}", "disaggregated_params.schedule_style"},
+        {"{\"ctx_usage\":{\"prompt_tokens\":-1}}",
+         "disaggregated_params.ctx_usage: prompt_tokens"},
+        {"[]", "disaggregated_params: must be an object"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct why why = {""};
+        struct api_handoff h;
+        assert_int_equal(read_text(CASES[i][0], &why, &h), ERR_INVALID);
+        assert_non_null(strstr(why.text, CASES[i][1]));
+    }
+}
+
+/* Every bit of the state is covered by its checksum or its version. */
+static void the_opaque_state_survives_the_round_trip_only(void **state)
+{
+    struct api_opaque in = {0x123456789abcdef0u, (1ll << 62) + 1, 3, 77, 32, 0};
+    struct api_opaque back;
+    struct buf text;
+    (void)state;
+    buf_init(&text, 256);
+    api_opaque_encode(&in, &text);
+    assert_int_equal(api_opaque_decode(buf_span(&text), NULL, &back), OK);
+    assert_memory_equal(&in, &back, sizeof(uint64_t) * 2);
+    assert_int_equal(back.attempt, 3);
+    assert_int_equal(back.prompt_tokens, 77);
+    assert_int_equal(back.tokens_per_block, 32);
+    for (size_t i = 0; i + 4 < text.size; i++) {
+        uint8_t old = text.data[i];
+        text.data[i] = old == 'A' ? 'B' : 'A';
+        assert_int_not_equal(api_opaque_decode(buf_span(&text), NULL, &back),
+                             OK);
+        text.data[i] = old;
+    }
+    assert_int_not_equal(
+        api_opaque_decode(span_of_string("b3BhcXVl"), NULL, &back), OK);
+    buf_finish(&text);
+}
+
+/* [serve T25] the published string is 1, 9038, 2501. */
+static void ids_travel_as_base64(void **state)
+{
+    const int32_t ids[] = {1, 9038, 2501};
+    int32_t back[3];
+    size_t count;
+    struct buf text;
+    (void)state;
+    buf_init(&text, 256);
+    api_ids_encode(ids, 3, &text);
+    assert_string_equal(buf_string(&text), "AQAAAE4jAADFCQAA");
+    assert_int_equal(
+        api_ids_decode(buf_span(&text), 10000, NULL, back, 3, &count), OK);
+    assert_int_equal(count, 3);
+    assert_memory_equal(ids, back, sizeof(ids));
+    assert_int_equal(
+        api_ids_decode(buf_span(&text), 9037, NULL, back, 3, &count),
+        ERR_INVALID);
+    assert_int_equal(
+        api_ids_decode(buf_span(&text), 10000, NULL, back, 2, &count),
+        ERR_FULL);
+    assert_int_equal(
+        api_ids_decode(span_of_string("AQA="), 9, NULL, back, 3, &count),
+        ERR_INVALID);
+    buf_finish(&text);
+}
+
+static const char KEY[] = "secret";
+static const char ENDPOINT[] = "tcp://10.0.0.1:5000";
+static const char OPAQUE[] = "b3BhcXVl";
+
+/* [serve T103] both vectors; any change is noticed. */
+static void signatures_match_the_published_vectors(void **state)
+{
+    struct span key = span_of_string(KEY);
+    struct span endpoint = span_of_string(ENDPOINT);
+    struct span opaque = span_of_string(OPAQUE);
+    struct span none = span_of(NULL, 0);
+    char out[80];
+    (void)state;
+    api_sign(key, none, opaque, out);
+    assert_string_equal(out, "sha256=dd0226a7360fb1d422781ed05d4db132774395583e"
+                             "9f79091e0113371cae3257");
+    api_sign(key, endpoint, opaque, out);
+    assert_string_equal(out, "sha256=2c855337a244b082618df980f3ca112bdd1d90f766"
+                             "09d813aef90813a9cf64b9");
+    struct span header = span_of_string(out);
+    assert_true(api_sign_verify(key, endpoint, opaque, header));
+    assert_false(api_sign_verify(key, none, opaque, header));
+    assert_false(
+        api_sign_verify(span_of_string("other"), endpoint, opaque, header));
+    assert_false(
+        api_sign_verify(key, endpoint, span_of_string("b3BhcXVm"), header));
+    assert_false(api_sign_verify(key, endpoint, opaque, none));
+    out[20] ^= 1;
+    assert_false(api_sign_verify(key, endpoint, opaque, header));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_is_read),
+        cmocka_unit_test(nulls_are_absent),
+        cmocka_unit_test(a_bad_field_is_named),
+        cmocka_unit_test(the_opaque_state_survives_the_round_trip_only),
+        cmocka_unit_test(ids_travel_as_base64),
+        cmocka_unit_test(signatures_match_the_published_vectors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+#include "openai.h"
+
+/* Proof: a body with nothing but what is required; every field then holds the
+ * default of serve.md 2.4. */
+static void what_is_not_given_has_its_default(void **state)
+{
+    (void)state;
+    struct openai_request request;
+    openai_takes(OPENAI_COMPLETIONS, "{\"model\":\"m\",\"prompt\":\"a\"}",
+                 &request);
+    assert_int_equal(request.n, 1);
+    assert_int_equal(request.max_tokens, -1);
+    assert_true(request.temperature == 1);
+    assert_true(request.top_p == 1);
+    assert_int_equal(request.logprob_count, -1);
+    assert_true(request.add_special_tokens);
+    assert_true(request.skip_special_tokens);
+    assert_true(request.detokenize);
+    assert_false(request.stream);
+    assert_int_equal(request.handoff.type, API_REQUEST_WHOLE);
+    openai_request_finish(&request);
+    openai_takes(OPENAI_CHAT,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\"}]}",
+                 &request);
+    assert_false(request.add_special_tokens);
+    openai_request_finish(&request);
+}
+
+/* [serve T14] Proof: one body a rule; the answer names the field. */
+static void rules_between_fields_are_kept(void **state)
+{
+    (void)state;
+#define M "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]"
+#define P "\"model\":\"m\",\"prompt\":\"a\""
+    openai_refuses(OPENAI_COMPLETIONS, "{" P ",\"stream_options\":{}}",
+                   "stream_options", "needs stream");
+    openai_refuses(OPENAI_CHAT, "{" M ",\"top_logprobs\":2}", "top_logprobs",
+                   "needs logprobs");
+    openai_refuses(OPENAI_CHAT, "{" M ",\"tool_choice\":\"required\"}",
+                   "tool_choice", "needs tools");
+    openai_refuses(OPENAI_CHAT, "{" M ",\"cache_salt\":\"  \"}", "cache_salt",
+                   "not blank");
+    openai_refuses(OPENAI_COMPLETIONS, "{" P ",\"suffix\":\"x\"}", "suffix",
+                   "not supported");
+    openai_refuses(OPENAI_COMPLETIONS, "{" P ",\"colour\":1}", "colour",
+                   "not a known field");
+    openai_refuses(OPENAI_CHAT, "{" M ",\"suffix\":\"\"}", "suffix",
+                   "not a known field");
+    openai_refuses(OPENAI_COMPLETIONS, "{\"prompt\":\"a\"}", "model",
+                   "required");
+    openai_refuses(OPENAI_COMPLETIONS, "{\"model\":\"m\"}", "prompt",
+                   "required");
+    openai_refuses(OPENAI_COMPLETIONS, "{" P ",\"n\":2,\"best_of\":3}",
+                   "best_of", "not supported");
+    openai_refuses(OPENAI_COMPLETIONS, "{" P ",\"max_tokens\":0}", "max_tokens",
+                   "at least 1");
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{" P ",\"max_tokens\":2,\"min_tokens\":3}", "min_tokens",
+                   "max_tokens");
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{" P ",\"detokenize\":false,\"stop\":\"x\"}", "stop",
+                   "detokenize");
+    openai_refuses(OPENAI_CHAT,
+                   "{" M ",\"max_tokens\":2,\"max_completion_tokens\":3}",
+                   "max_completion_tokens", "differs");
+}
+
+/* Proof: max_completion_tokens and max_tokens are one thing for chat. */
+static void chat_takes_either_name_of_max_tokens(void **state)
+{
+    (void)state;
+    struct openai_request request;
+    openai_takes(OPENAI_CHAT, "{" M ",\"max_completion_tokens\":7}", &request);
+    assert_int_equal(request.max_tokens, 7);
+    openai_request_finish(&request);
+    openai_refuses(OPENAI_COMPLETIONS, "{" P ",\"max_completion_tokens\":7}",
+                   "max_completion_tokens", "not a known field");
+}
+
+/* Proof: bodies that are no JSON object are refused without a field. */
+static void what_is_no_object_is_refused(void **state)
+{
+    (void)state;
+    openai_refuses(OPENAI_CHAT, "", "", "body");
+    openai_refuses(OPENAI_CHAT, "[]", "", "body");
+    openai_refuses(OPENAI_CHAT, "{\"model\":", "", "body");
+    openai_refuses(OPENAI_CHAT, "{\"model\":\"\xff\"}", "", "body");
+}
+
+/* [serve T104] Proof: of two equal keys the later counts. */
+static void the_last_of_equal_keys_counts(void **state)
+{
+    (void)state;
+    struct openai_request request;
+    openai_takes(OPENAI_COMPLETIONS,
+                 "{\"prompt\":\"a\",\"model\":\"m\",\"prompt\":\"b\"}",
+                 &request);
+    openai_text_is(&request, request.prompt, "b");
+    openai_request_finish(&request);
+}
+
+/* [serve T19] Proof: an id that no double holds comes through exactly. */
+static void wide_ids_survive(void **state)
+{
+    (void)state;
+    struct openai_request request;
+    openai_takes(OPENAI_COMPLETIONS,
+                 "{" P ",\"disaggregated_params\":{\"request_type\":"
+                 "\"context_only\",\"disagg_request_id\":4611686018427387905}}",
+                 &request);
+    assert_true(request.handoff.disagg_id == 4611686018427387905);
+    assert_int_equal(request.handoff.type, API_REQUEST_CONTEXT);
+    openai_request_finish(&request);
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{" P ",\"stream\":true,\"disaggregated_params\":"
+                   "{\"request_type\":\"context_only\"}}",
+                   "stream", "context_only");
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{" P ",\"disaggregated_params\":"
+                   "{\"request_type\":\"generation_only\"}}",
+                   "prompt_token_ids", "generation_only");
+}
+
+/* Proof: tokenize takes one of two forms, detokenize needs its list. */
+static void the_small_routes_have_their_own_fields(void **state)
+{
+    (void)state;
+    struct openai_request request;
+    openai_takes(OPENAI_TOKENIZE, "{\"prompt\":\"hi\"}", &request);
+    assert_true(request.has_prompt_text);
+    openai_request_finish(&request);
+    openai_takes(OPENAI_DETOKENIZE, "{\"tokens\":[1,2]}", &request);
+    assert_int_equal(request.id_count, 2);
+    openai_request_finish(&request);
+    openai_refuses(OPENAI_TOKENIZE, "{}", "prompt", "either");
+    openai_refuses(OPENAI_DETOKENIZE, "{}", "tokens", "required");
+    openai_refuses(OPENAI_DETOKENIZE, "{\"tokens\":[-1]}", "tokens", "tokens");
+    openai_refuses(OPENAI_TOKENIZE, "{\"prompt\":\"a\",\"n\":1}", "n",
+                   "not a known field");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_given_has_its_default),
+        cmocka_unit_test(rules_between_fields_are_kept),
+        cmocka_unit_test(chat_takes_either_name_of_max_tokens),
+        cmocka_unit_test(what_is_no_object_is_refused),
+        cmocka_unit_test(the_last_of_equal_keys_counts),
+        cmocka_unit_test(wide_ids_survive),
+        cmocka_unit_test(the_small_routes_have_their_own_fields),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
