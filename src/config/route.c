@@ -255,6 +255,10 @@ enum err config_route_read(const char *path, struct why *why,
     struct buf text;
     buf_init(&text, CONFIG_TEXT_SIZE_MAX);
     enum err code = io_file_read(path, why, &text);
+    if (code == ERR_FULL) {
+        code = why_say(why, ERR_INVALID, "%s: longer than %d bytes", path,
+                       CONFIG_TEXT_SIZE_MAX);
+    }
     if (code == OK) {
         code = config_route_read_text(buf_span(&text), path, why, config);
     }

@@ -41,6 +41,10 @@ static enum err next_event(struct reading *reading, yaml_event_t *event)
         return OK;
     }
     const char *problem = reading->parser.problem;
+    if (problem != NULL && strstr(problem, "cannot start any token") != NULL) {
+        problem = "a character that can not begin anything; indent with "
+                  "blanks, not tabs, and put quotes around odd text";
+    }
     return say(reading, reading->parser.problem_mark.line,
                problem == NULL ? "not YAML" : problem);
 }

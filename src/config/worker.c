@@ -58,9 +58,8 @@ static const struct config_field FIELDS[] = {
      .default_text = "100", .unit = "ms",
      .help = "aim for the longest engine turn"},
     {"scheduler_config.capacity_scheduler_policy", TEXT_AT(capacity_policy),
-     .choices = "GUARANTEED_NO_EVICT",
-     .default_text = "GUARANTEED_NO_EVICT", .unit = "",
-     .help = "what admission reserves: each request to its end"},
+     .choices = "GUARANTEED_NO_EVICT", .default_text = "GUARANTEED_NO_EVICT",
+     .unit = "", .help = "what admission reserves: each request to its end"},
     {"cache_transceiver_config.backend", TEXT_AT(backend),
      .choices = "ucx|inproc|UCX|DEFAULT", .default_text = "ucx", .unit = "",
      .help = "what moves KV between workers"},
@@ -151,6 +150,10 @@ enum err config_worker_read(const char *path, struct why *why,
     struct buf text;
     buf_init(&text, CONFIG_TEXT_SIZE_MAX);
     enum err code = io_file_read(path, why, &text);
+    if (code == ERR_FULL) {
+        code = why_say(why, ERR_INVALID, "%s: longer than %d bytes", path,
+                       CONFIG_TEXT_SIZE_MAX);
+    }
     if (code == OK) {
         code = read_text(buf_span(&text), path, why, config);
     }
