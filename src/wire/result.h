@@ -1,0 +1,83 @@
+#pragma once
+/* wire/result: what became of one slice, the body of KV_RESULT (transfer.md
+ * 2.3.3, 2.3.4): the published 34-byte prefix, then this revision's fields.
+ *
+ *    0 i64 sender rank       34 u32 slice_index   46 u64 blocks so far
+ *    8 i64 rid               38 u32 slices_total  54 u64 bytes so far
+ *   16 i64 receiver slice    42 u16 flags         62 u32 digest_count
+ *   24 u8 is_last            44 u8 reason         66 digests: u32 ordinal,
+ *   25 u8 code               45 u8 0                 u32 CRC32C, one a block
+ *   26 i64 bytes of this slice
+ *
+ * `slices_total` counts when is_last. Pure, any thread. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/span.h"
+
+enum { WIRE_RESULT_PREFIX_SIZE = 34, WIRE_RESULT_HEAD_SIZE = 66 };
+
+enum wire_result_code {
+    WIRE_RESULT_SUCCESS,
+    WIRE_RESULT_FAILED,
+    WIRE_RESULT_IN_DOUBT
+};
+
+enum wire_result_flag {
+    /* No operation of this session towards this receiver is alive, and none
+     * will start (transfer.md 6.1). */
+    WIRE_RESULT_DRAINED = 1
+};
+
+/* The part every revision has. */
+struct wire_result_prefix {
+    int64_t sender_rank;
+    int64_t rid;
+    int64_t receiver_slice;
+    bool is_last;
+    enum wire_result_code code;
+    int64_t bytes;
+};
+/* Exactly WIRE_RESULT_PREFIX_SIZE bytes. */
+void wire_result_prefix_encode(const struct wire_result_prefix *prefix,
+                               struct buf *out);
+/* ERR_CORRUPT: another size, a last flag that is no bool, a negative slice or
+ * byte count. An unknown code reads as FAILED and sets `is_odd_out`. */
+MUST_USE enum err wire_result_prefix_decode(
+    struct span body, struct why *why, struct wire_result_prefix *prefix_out,
+    bool *is_odd_out);
+
+struct wire_digest {
+    uint32_t ordinal;
+    uint32_t crc32c;
+};
+
+struct wire_result {
+    struct wire_result_prefix prefix;
+    uint32_t slice_index;
+    uint32_t slices_total;
+    uint16_t flags;
+    uint8_t reason; /* enum agree_reason; not SUCCESS */
+    uint64_t blocks_so_far;
+    uint64_t bytes_so_far;
+    uint32_t digest_count;
+    struct span digests; /* decoded: a view; read with wire_result_digest */
+};
+
+/* Head without digests; `digest_count` says how many follow, each added by
+ * wire_result_digest_encode. */
+void wire_result_encode(const struct wire_result *result, struct buf *out);
+void wire_result_digest_encode(struct wire_digest digest, struct buf *out);
+/* A result for the whole request that failed or never began: last, with the
+ * receiver's own slice id, whatever slice the sender is at. */
+struct wire_result wire_result_abort(int64_t sender_rank, int64_t rid,
+                                     int64_t receiver_slice, uint8_t reason,
+                                     uint16_t flags);
+MUST_USE enum err wire_result_decode(struct span body, struct why *why,
+                                     struct wire_result *result_out,
+                                     bool *is_odd_out);
+/* `index` < digest_count. */
+struct wire_digest wire_result_digest(const struct wire_result *result,
+                                      uint32_t index);
