@@ -1,0 +1,89 @@
+#pragma once
+/* transfer/control: the control connections of a worker (transfer.md 2).
+ *
+ *   receiver -- connect --> sender's listener
+ *     REGISTER(rank info, address of its pool)  ->  compares, maps the pool
+ *     <- REGISTERED(rank info)   or   REFUSED(field and both values), end
+ *     REQUEST_DATA, CANCEL_SESSION  ->     <- KV_RESULT, CANCEL_SESSION
+ *     HEARTBEAT both ways
+ *
+ * A receiver has one link to a sender; a sender takes as many of a receiver as
+ * come, since the old one may be dead without a sign yet. Nothing a
+ * peer sends does more than end its link with a log line. The loop's thread
+ * owns all of it; callbacks come from the loop. Private to transfer. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "io/loop.h"
+#include "io/tcp.h"
+#include "transfer/backend.h"
+#include "transfer/process.h"
+#include "transfer/state.h"
+#include "transfer/transfer.h"
+#include "wire/frame.h"
+#include "wire/rank_info.h"
+
+struct control;
+
+/* Open to transfer's files; only control writes it. */
+struct link {
+    struct control *control;
+    bool is_used, is_outgoing, is_closing;
+    uint8_t state; /* enum peer_state */
+    uint64_t incarnation; /* 0 until registered */
+    uint64_t wanted; /* outgoing: whom the caller asked for */
+    char endpoint[280]; /* outgoing */
+    uint32_t page_count;
+    struct transfer_backend_peer *backend_peer; /* incoming, registered */
+    const char *lane; /* static; when registered */
+    struct transfer_process *process; /* when registered, else NULL */
+    char text[384]; /* why it ended */
+    bool is_refused;
+    /* private */
+    struct io_stream *stream;
+    struct buf input;
+    uint64_t opened_ns, heard_ns, said_ns;
+};
+
+struct control_handler {
+    void (*on_registered)(void *context, struct link *link);
+    /* `body` is valid during the call; only from registered peers. */
+    void (*on_frame)(void *context, struct link *link,
+                     const struct wire_header *header, struct span body);
+    /* Once for a link; it and its backend peer are closed after the call. */
+    void (*on_end)(void *context, struct link *link);
+};
+
+struct control_options {
+    struct io_loop *loop;
+    struct transfer_backend *backend;
+    const struct transfer_options *transfer; /* outlives the control */
+    struct transfer_stats *stats;
+    const struct control_handler *handler;
+    void *context;
+};
+
+MUST_USE enum err control_open(const struct control_options *options,
+                               struct why *why, struct control **control_out);
+/* Asks all links to end; `control_is_closed` tells when they have. */
+void control_shut(struct control *control);
+bool control_is_closed(const struct control *control);
+void control_destroy(struct control *control); /* closed; NULL is fine */
+const char *control_endpoint(const struct control *control);
+
+/* The outgoing link to `endpoint` as `wanted`, opened if there is none; not
+ * registered yet perhaps. ERR_INVALID: not an endpoint; ERR_FULL. */
+MUST_USE enum err control_connect(struct control *control, const char *endpoint,
+                                  uint64_t wanted, struct why *why,
+                                  struct link **link_out);
+/* The outgoing link to that peer, registered and not closing, or NULL. */
+struct link *control_find_sender(struct control *control, uint64_t incarnation);
+/* Drops the link and says ERR_CLOSED when it cannot take the frame. */
+enum err control_send(struct link *link, uint16_t type, int64_t rid,
+                      uint32_t attempt, struct span body);
+/* Ends it with a log line. */
+void control_drop(struct link *link, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Heartbeats and limits of silence. */
+void control_tick(struct control *control, uint64_t now);
+uint32_t control_link_count(const struct control *control);

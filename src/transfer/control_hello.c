@@ -1,0 +1,146 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "transfer/control_part.h"
+#include "wire/refusal.h"
+
+void control_send_info(struct link *link, uint16_t type, bool with_pool)
+{
+    struct control *control = link->control;
+    struct wire_rank_info info = control->hello.info;
+    if (with_pool) {
+        info.backend_blob = buf_span(&control->hello.blob);
+    }
+    snprintf(info.lane, sizeof(info.lane), "%s", link->lane);
+    buf_reset(&control->body);
+    wire_rank_info_encode(&info, &control->body);
+    CHECK(!buf_error(&control->body));
+    /* A failure has dropped the link. */
+    IGNORE(control_send(link, type, 0, 0, buf_span(&control->body)));
+}
+
+static void refuse(struct link *link, const struct why *why)
+{
+    struct control *control = link->control;
+    control_move(link, PEER_REFUSE);
+    control->options.stats->peers_refused++;
+    link->is_refused = true;
+    snprintf(link->text, sizeof(link->text), "%s", why->text);
+    log_warn("transfer", "peer %s refused: %s", io_stream_peer(link->stream),
+             why->text);
+    buf_reset(&control->body);
+    wire_refusal_encode(why, &control->body);
+    if (!control_send(link, WIRE_REFUSED, 0, 0, buf_span(&control->body))) {
+        control_close(link, true);
+    }
+}
+
+static enum err accept_info(struct link *link, struct span body,
+                            struct why *why, struct wire_rank_info *info_out)
+{
+    struct control *control = link->control;
+    enum err err = wire_rank_info_decode(body, why, info_out);
+    return err ? err
+               : hello_check(&control->hello, control->options.backend,
+                             info_out, link->is_outgoing, why);
+}
+
+/* Reports carry static text. */
+static const char *known_lane(const char *lane)
+{
+    static const char *const lanes[] = {"sysv", "posix", "shared", "memory",
+                                        "self"};
+    for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
+        if (strcmp(lanes[i], lane) == 0) {
+            return lanes[i];
+        }
+    }
+    return "other";
+}
+
+static void register_peer(struct link *link, const struct wire_rank_info *info)
+{
+    struct control *control = link->control;
+    struct transfer_identity identity = hello_identity(info);
+    link->process =
+        transfer_process_open(control->options.loop, &control->hello.identity,
+                              &identity, info->incarnation);
+    link->incarnation = info->incarnation;
+    link->page_count = info->page_count;
+    control_move(link, PEER_REGISTER);
+}
+
+/* A receiver says who it is. */
+static void on_register(struct link *link, struct span body)
+{
+    struct control *control = link->control;
+    struct wire_rank_info info;
+    struct why why = {0};
+    enum err err = accept_info(link, body, &why, &info);
+    if (!err) {
+        err = transfer_backend_peer_open(
+            control->options.backend, info.backend_blob,
+            info.page_bytes * info.page_count, &why, &link->backend_peer);
+    }
+    if (err) {
+        link->backend_peer = NULL;
+        refuse(link, &why);
+        return;
+    }
+    control_move(link, PEER_VALIDATE);
+    register_peer(link, &info);
+    link->lane = transfer_backend_peer_lane(link->backend_peer);
+    control_send_info(link, WIRE_REGISTERED, false);
+    control->options.handler->on_registered(control->options.context, link);
+}
+
+/* A sender has mapped our pool. */
+static void on_registered(struct link *link, struct span body)
+{
+    struct control *control = link->control;
+    struct wire_rank_info info;
+    struct why why = {0};
+    enum err err = accept_info(link, body, &why, &info);
+    if (err) {
+        refuse(link, &why);
+        return;
+    }
+    control_move(link, PEER_VALIDATE);
+    register_peer(link, &info);
+    link->lane = known_lane(info.lane);
+    control->options.handler->on_registered(control->options.context, link);
+}
+
+static void on_refused(struct link *link, struct span body)
+{
+    struct why why;
+    wire_refusal_decode(body, &why);
+    control_move(link, PEER_REFUSE);
+    link->is_refused = true;
+    snprintf(link->text, sizeof(link->text), "%s", why.text);
+    log_warn("transfer", "peer %s refuses us: %s", io_stream_peer(link->stream),
+             why.text);
+    control_close(link, false);
+}
+
+bool control_is_hello(uint16_t type)
+{
+    return type == WIRE_REGISTER || type == WIRE_REGISTERED ||
+           type == WIRE_REFUSED;
+}
+
+void control_on_hello(struct link *link, uint16_t type, struct span body)
+{
+    bool is_early = link->state == PEER_FETCHING;
+    if (is_early && type == WIRE_REGISTER && !link->is_outgoing) {
+        on_register(link, body);
+    } else if (is_early && type == WIRE_REGISTERED && link->is_outgoing) {
+        on_registered(link, body);
+    } else if (is_early && type == WIRE_REFUSED && link->is_outgoing) {
+        on_refused(link, body);
+    } else {
+        control_drop(link, "%s out of turn", wire_type_name(type));
+    }
+}

@@ -1,0 +1,22 @@
+#pragma once
+/* transfer/control_part: what the two halves of control share: links and
+ * frames (control.c), the hello (control_hello.c). Private to them. */
+#include "transfer/control.h"
+#include "transfer/hello.h"
+
+struct control {
+    struct control_options options;
+    struct hello hello;
+    char endpoint[280];
+    struct io_listener *listener; /* NULL once shut */
+    struct buf frame, body;
+    uint32_t link_max; /* each way */
+    struct link *links; /* (2 * link_max): incoming, then outgoing */
+};
+
+void control_move(struct link *link, enum peer_event event);
+void control_close(struct link *link, bool after_pending);
+/* REGISTER or REGISTERED, with the address of our pool or without. */
+void control_send_info(struct link *link, uint16_t type, bool with_pool);
+bool control_is_hello(uint16_t type);
+void control_on_hello(struct link *link, uint16_t type, struct span body);

@@ -1,0 +1,12 @@
+#pragma once
+/* transfer/copy: the copy into a peer's memory, past our cache, with a digest
+ * of what was read. Non-temporal stores neither read the target first nor push
+ * our own lines out; the caller fences once a batch. */
+#include <stddef.h>
+#include <stdint.h>
+
+/* Copies `size` bytes and returns the CRC32C of the source. Any alignment;
+ * 32-byte aligned targets are fastest. */
+uint32_t transfer_copy(uint8_t *target, const uint8_t *source, size_t size);
+/* What was copied before is visible to whoever sees what we write next. */
+void transfer_copy_fence(void);

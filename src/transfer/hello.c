@@ -1,0 +1,102 @@
+#include "transfer/hello.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void describe_pool(struct wire_rank_info *info,
+                          const struct kv_pool_view *pool)
+{
+    info->layer_count = pool->layout.layer_count;
+    info->kv_head_count = pool->layout.kv_head_count;
+    info->head_dim = pool->layout.head_dim;
+    info->tokens_per_block = pool->layout.tokens_per_block;
+    info->element_bytes = pool->layout.element_bytes;
+    info->page_count = pool->page_count;
+    info->page_bytes = pool->page_bytes;
+}
+
+enum err hello_init(struct hello *hello, const struct transfer_options *options,
+                    const char *endpoint, struct why *why)
+{
+    *hello = (struct hello){0};
+    enum err err = transfer_identity_read(why, &hello->identity);
+    if (err) {
+        return err;
+    }
+    struct wire_rank_info *info = &hello->info;
+    *info = (struct wire_rank_info){
+        .incarnation = options->incarnation,
+        .instance_size = 1,
+        .tp_size = 1,
+        .pp_size = 1,
+        .dp_size = 1,
+        .cp_size = 1,
+        .pid = hello->identity.pid,
+        .started = hello->identity.started,
+    };
+    snprintf(info->endpoint, sizeof(info->endpoint), "%s", endpoint);
+    memcpy(info->host, hello->identity.host, sizeof(info->host));
+    snprintf(info->backend, sizeof(info->backend), "%s",
+             transfer_backend_name(options->backend));
+    snprintf(info->backend_config, sizeof(info->backend_config), "%s",
+             transfer_backend_config(options->backend));
+    describe_pool(info, &options->pool);
+    buf_init(&hello->blob, TRANSFER_BLOB_SIZE_MAX);
+    err = transfer_backend_export(
+        options->backend, options->pool.base,
+        options->pool.page_bytes * options->pool.page_count, why, &hello->blob);
+    if (err) {
+        buf_finish(&hello->blob);
+    }
+    return err;
+}
+
+void hello_finish(struct hello *hello)
+{
+    buf_finish(&hello->blob);
+}
+
+struct transfer_identity hello_identity(const struct wire_rank_info *info)
+{
+    struct transfer_identity identity = {.pid = info->pid,
+                                         .started = info->started};
+    memcpy(identity.host, info->host, sizeof(identity.host));
+    return identity;
+}
+
+static enum err check_reach(uint32_t can, const char *backend,
+                            const struct wire_rank_info *sender,
+                            const struct wire_rank_info *receiver,
+                            struct why *why)
+{
+    bool is_same_host = strcmp(sender->host, receiver->host) == 0;
+    if (!is_same_host && !(can & TRANSFER_CAN_HOST)) {
+        return why_say(why, ERR_UNSUPPORTED,
+                       "host: backend %s stays on one host, '%s' at the "
+                       "sender, '%s' at the receiver",
+                       backend, sender->host, receiver->host);
+    }
+    bool is_same_process = is_same_host && sender->pid == receiver->pid;
+    if (!is_same_process && !(can & TRANSFER_CAN_PROCESS)) {
+        return why_say(why, ERR_UNSUPPORTED,
+                       "pid: backend %s stays in one process", backend);
+    }
+    return OK;
+}
+
+enum err hello_check(const struct hello *hello,
+                     const struct transfer_backend *backend,
+                     const struct wire_rank_info *theirs, bool are_they_sender,
+                     struct why *why)
+{
+    const struct wire_rank_info *ours = &hello->info;
+    const struct wire_rank_info *sender = are_they_sender ? theirs : ours;
+    const struct wire_rank_info *receiver = are_they_sender ? ours : theirs;
+    if (theirs->incarnation == 0) {
+        return why_say(why, ERR_UNSUPPORTED, "incarnation: is 0");
+    }
+    enum err err = wire_rank_info_compare(sender, receiver, why);
+    return err ? err
+               : check_reach(backend->ops->capabilities, backend->ops->name,
+                             sender, receiver, why);
+}

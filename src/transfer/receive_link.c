@@ -1,0 +1,140 @@
+#include <string.h>
+
+#include "agree/word.h"
+#include "base/log.h"
+#include "transfer/receive_slot.h"
+
+static const uint64_t RETRY_NS = 500000000u;
+
+void receive_side_registered(struct receive_side *side, struct link *link,
+                             uint64_t now)
+{
+    bool is_other = link->incarnation != link->wanted;
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct receive_slot *slot = &side->slots[i];
+        if (!receive_slot_is_live(slot) ||
+            slot->session.sender_incarnation != link->wanted) {
+            continue;
+        }
+        if (!is_other) {
+            receive_side_connected(side, slot, link, now);
+        } else if (receive_slot_is_waiting(slot) &&
+                   strcmp(slot->endpoint, link->endpoint) == 0) {
+            receive_side_fail(side, slot, AGREE_REASON_PEER_EPOCH,
+                              "another process serves there now", now);
+        }
+    }
+    if (is_other) {
+        control_drop(link, "another process serves %s now", link->endpoint);
+    }
+}
+
+static void on_result(struct receive_side *side, struct link *link,
+                      const struct wire_header *header, struct span body,
+                      uint64_t now)
+{
+    struct wire_result result;
+    struct why why = {0};
+    bool is_odd = false;
+    if (wire_result_decode(body, &why, &result, &is_odd)) {
+        control_drop(link, "%s", why.text);
+        return;
+    }
+    struct receive_slot *slot =
+        receive_side_find(side, link->incarnation, result.prefix.rid);
+    if (slot == NULL || header->rid != result.prefix.rid ||
+        header->attempt != slot->session.attempt) {
+        side->options.stats->frames_dropped++;
+        return;
+    }
+    if (is_odd) {
+        log_warn("transfer", "rid %lld: result with an unknown code",
+                 (long long)result.prefix.rid);
+    }
+    struct rx_event event = {.kind = RX_RESULT, .now = now, .result = &result};
+    receive_side_step(side, slot, &event);
+}
+
+void receive_side_frame(struct receive_side *side, struct link *link,
+                        const struct wire_header *header, struct span body,
+                        uint64_t now)
+{
+    if (header->type == WIRE_KV_RESULT) {
+        on_result(side, link, header, body, now);
+        return;
+    }
+    struct receive_slot *slot =
+        receive_side_find(side, link->incarnation, header->rid);
+    if (header->type == WIRE_CANCEL_SESSION && slot != NULL &&
+        slot->session.attempt == header->attempt) {
+        receive_side_simple_step(side, slot, RX_PEER_CANCEL, now);
+    } else {
+        side->options.stats->frames_dropped++;
+    }
+}
+
+/* The sessions that never got through to `link`. */
+static void fail_waiting(struct receive_side *side, const struct link *link,
+                         uint64_t now)
+{
+    uint8_t reason =
+        link->is_refused ? AGREE_REASON_REFUSED : AGREE_REASON_TRANSPORT;
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct receive_slot *slot = &side->slots[i];
+        if (receive_slot_is_waiting(slot) &&
+            slot->session.sender_incarnation == link->wanted &&
+            strcmp(slot->endpoint, link->endpoint) == 0) {
+            receive_side_fail(side, slot, reason, link->text, now);
+        }
+    }
+}
+
+void receive_side_lost(struct receive_side *side, struct link *link,
+                       uint64_t now)
+{
+    fail_waiting(side, link, now);
+    if (link->incarnation == 0 || link->incarnation != link->wanted) {
+        return;
+    }
+    bool is_owed = false;
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct receive_slot *slot = &side->slots[i];
+        if (receive_slot_is_live(slot) &&
+            slot->session.sender_incarnation == link->incarnation) {
+            receive_side_simple_step(side, slot, RX_LOST, now);
+            is_owed |= receive_slot_is_live(slot);
+        }
+    }
+    if (is_owed) {
+        mourners_add(&side->mourners, link, now);
+    }
+}
+
+void receive_side_tick_mourner(struct receive_side *side,
+                               struct mourner *mourner, uint64_t now)
+{
+    bool is_gone = transfer_process_is_gone(mourner->process);
+    uint32_t owed = 0;
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct receive_slot *slot = &side->slots[i];
+        if (receive_slot_is_live(slot) &&
+            slot->session.sender_incarnation == mourner->incarnation) {
+            if (is_gone) {
+                receive_side_simple_step(side, slot, RX_GONE, now);
+            }
+            owed += receive_slot_is_live(slot);
+        }
+    }
+    if (is_gone || owed == 0) {
+        mourner_end(mourner);
+        return;
+    }
+    if (now >= mourner->retry_ns) {
+        mourner->retry_ns = now + RETRY_NS;
+        struct link *link;
+        struct why why;
+        /* Tried again; a refusal ends in a log line of the link. */
+        IGNORE(control_connect(side->control, mourner->endpoint,
+                               mourner->incarnation, &why, &link));
+    }
+}

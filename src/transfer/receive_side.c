@@ -1,0 +1,397 @@
+#include "transfer/receive_slot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agree/word.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "wire/bytes.h"
+#include "wire/cancel.h"
+#include "wire/recv_request.h"
+
+struct receive_side *receive_side_create(
+    const struct receive_side_options *options)
+{
+    struct receive_side *side = mem_new(sizeof(*side));
+    side->options = *options;
+    side->slot_count = options->transfer->receive_count_max;
+    side->slots = mem_new_array(side->slot_count, sizeof(side->slots[0]));
+    mourners_init(&side->mourners,
+                  side->slot_count + options->transfer->peer_count_max);
+    buf_init(&side->list, (size_t)8 * WIRE_BLOCK_COUNT_MAX);
+    buf_init(&side->body, WIRE_BODY_SIZE_MAX);
+    return side;
+}
+
+void receive_side_set_control(struct receive_side *side,
+                              struct control *control)
+{
+    side->control = control;
+}
+
+void receive_side_destroy(struct receive_side *side)
+{
+    if (side == NULL) {
+        return;
+    }
+    CHECK(receive_side_count(side) == 0);
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        mem_free(side->slots[i].seen);
+    }
+    mourners_finish(&side->mourners);
+    buf_finish(&side->list);
+    buf_finish(&side->body);
+    mem_free(side->slots);
+    mem_free(side);
+}
+
+uint32_t receive_side_count(const struct receive_side *side)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        count += side->slots[i].is_used;
+    }
+    return count;
+}
+
+struct receive_slot *receive_side_find(struct receive_side *side,
+                                       uint64_t incarnation, int64_t rid)
+{
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct receive_slot *slot = &side->slots[i];
+        if (receive_slot_is_live(slot) && slot->session.rid == rid &&
+            slot->session.sender_incarnation == incarnation) {
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+/* -------- carrying out -------- */
+
+void receive_side_simple_step(struct receive_side *side,
+                              struct receive_slot *slot,
+                              enum rx_event_kind kind, uint64_t now)
+{
+    struct rx_event event = {.kind = kind, .now = now};
+    receive_side_step(side, slot, &event);
+}
+
+void receive_side_fail(struct receive_side *side, struct receive_slot *slot,
+                       uint8_t reason, const char *text, uint64_t now)
+{
+    snprintf(slot->text, sizeof(slot->text), "%.95s", text);
+    struct rx_event event = {
+        .kind = RX_UNREACHABLE, .now = now, .reason = reason};
+    receive_side_step(side, slot, &event);
+}
+
+void receive_side_connected(struct receive_side *side,
+                            struct receive_slot *slot, const struct link *link,
+                            uint64_t now)
+{
+    slot->lane = link->lane;
+    receive_side_simple_step(side, slot, RX_CONNECTED, now);
+}
+
+static void connect_sender(struct receive_side *side, struct receive_slot *slot,
+                           uint64_t now)
+{
+    struct why why = {0};
+    struct link *link;
+    uint64_t wanted = slot->session.sender_incarnation;
+    enum err err =
+        control_connect(side->control, slot->endpoint, wanted, &why, &link);
+    if (err) {
+        receive_side_fail(side, slot, AGREE_REASON_TRANSPORT, why.text, now);
+    } else if (link->state == PEER_REGISTERED) {
+        receive_side_connected(side, slot, link, now);
+    }
+}
+
+static void build_list(struct receive_side *side,
+                       const struct receive_slot *slot, uint32_t block_count)
+{
+    buf_reset(&side->list);
+    for (uint32_t i = 0; i < block_count; i++) {
+        int64_t page = transfer_blocks_page(&slot->session.blocks, i);
+        wire_write_u64(&side->list, (uint64_t)page);
+    }
+}
+
+static uint32_t prompt_blocks(const struct receive_side *side,
+                              uint32_t prompt_tokens)
+{
+    uint32_t each = side->options.transfer->pool.layout.tokens_per_block;
+    return prompt_tokens / each + (prompt_tokens % each != 0);
+}
+
+static void advertise(struct receive_side *side, struct receive_slot *slot,
+                      uint64_t now)
+{
+    const struct rx_session *session = &slot->session;
+    struct link *link =
+        control_find_sender(side->control, session->sender_incarnation);
+    struct wire_recv_request request = {
+        .rid = session->rid,
+        .prompt_tokens = slot->prompt_tokens,
+        .block_count = prompt_blocks(side, slot->prompt_tokens),
+        .style = WIRE_CONTEXT_FIRST,
+        .capabilities = WIRE_ACCEPTS_SLICES,
+        .group_count = 1,
+    };
+    build_list(side, slot, request.block_count);
+    request.groups[0] = buf_span(&side->list);
+    snprintf(request.reply_endpoint, sizeof(request.reply_endpoint), "%s",
+             control_endpoint(side->control));
+    buf_reset(&side->body);
+    enum err err = wire_recv_request_encode(&request, NULL, &side->body);
+    CHECK(!err);
+    if (link != NULL) {
+        /* A failure has dropped the link, which the session hears of. */
+        IGNORE(control_send(link, WIRE_REQUEST_DATA, session->rid,
+                            session->attempt, buf_span(&side->body)));
+    }
+    receive_side_simple_step(side, slot, RX_SENT, now);
+}
+
+static void cancel_peer(struct receive_side *side, struct receive_slot *slot)
+{
+    const struct rx_session *session = &slot->session;
+    struct link *link =
+        control_find_sender(side->control, session->sender_incarnation);
+    if (link == NULL) {
+        return; /* asked again when there is one */
+    }
+    struct wire_cancel cancel = {.reason = session->reason};
+    buf_reset(&side->body);
+    wire_cancel_encode(&cancel, &side->body);
+    /* A failure has dropped the link, and it is asked again. */
+    IGNORE(control_send(link, WIRE_CANCEL_SESSION, session->rid,
+                        session->attempt, buf_span(&side->body)));
+}
+
+static void report(struct receive_side *side, struct receive_slot *slot,
+                   uint64_t now)
+{
+    const struct rx_session *session = &slot->session;
+    slot->reporter.report = (struct transfer_report){
+        .request = session->request,
+        .word = session->word,
+        .reason = session->reason,
+        .moved_bytes = session->moved_bytes,
+        .moved_blocks = session->seen_count,
+        .started_ns = session->started_ns,
+        .ended_ns = now,
+        .backend = transfer_backend_name(side->options.transfer->backend),
+        .lane = slot->lane,
+    };
+    struct transfer_report *out = &slot->reporter.report;
+    if (session->word & AGREE_FAILED) {
+        snprintf(out->text, sizeof(out->text), "receiving KV: %s%s%.80s",
+                 agree_reason_name(session->reason),
+                 slot->text[0] != 0 ? ": " : "", slot->text);
+    }
+    slot->reporter.is_due = true;
+    /* What does not fit now is tried again at the next tick. */
+    IGNORE(
+        !reporter_flush(&slot->reporter, side->options.transfer->port.reports));
+}
+
+static void free_if_told(struct receive_side *side, struct receive_slot *slot)
+{
+    if (slot->has_ended &&
+        reporter_flush(&slot->reporter, side->options.transfer->port.reports)) {
+        slot->is_used = false;
+    }
+}
+
+static void end(struct receive_side *side, struct receive_slot *slot)
+{
+    const struct rx_session *session = &slot->session;
+    struct transfer_stats *stats = side->options.stats;
+    bool is_failed = session->word & AGREE_FAILED;
+    stats->receives_failed += is_failed;
+    stats->receives_done += !is_failed;
+    stats->received_bytes += session->moved_bytes;
+    stats->integrity_failures +=
+        is_failed && session->reason == AGREE_REASON_INTEGRITY;
+    slot->is_verifying = false;
+    slot->has_ended = true;
+    free_if_told(side, slot);
+}
+
+static void start_verify(struct receive_side *side, struct receive_slot *slot)
+{
+    slot->is_verifying = true;
+    slot->verify_next = 0;
+    side->options.wake(side->options.context);
+}
+
+void receive_side_step(struct receive_side *side, struct receive_slot *slot,
+                       const struct rx_event *event)
+{
+    struct rx_actions actions;
+    rx_session_step(&slot->session, event, &actions);
+    for (uint32_t i = 0; i < actions.count; i++) {
+        switch (actions.items[i]) {
+        case RX_CONNECT:
+            connect_sender(side, slot, event->now);
+            break;
+        case RX_ADVERTISE:
+            advertise(side, slot, event->now);
+            break;
+        case RX_CANCEL_PEER:
+            cancel_peer(side, slot);
+            break;
+        case RX_VERIFY:
+            start_verify(side, slot);
+            break;
+        case RX_REPORT:
+            report(side, slot, event->now);
+            break;
+        case RX_END:
+            end(side, slot);
+            break;
+        }
+    }
+}
+
+/* -------- commands -------- */
+
+static void reject(struct receive_side *side,
+                   const struct transfer_command *command, const char *text)
+{
+    struct transfer_report report = {
+        .request = command->request,
+        .word = AGREE_TERMINAL | AGREE_FAILED | AGREE_QUIET,
+        .reason = AGREE_REASON_REFUSED,
+        .backend = transfer_backend_name(side->options.transfer->backend),
+        .lane = "",
+    };
+    snprintf(report.text, sizeof(report.text), "receiving KV: %s", text);
+    side->options.stats->receives_failed++;
+    if (io_mailbox_post(side->options.transfer->port.reports, &report)) {
+        log_error("transfer", "no place for the report of a refused receive");
+    }
+}
+
+static struct receive_slot *take_slot(struct receive_side *side,
+                                      uint32_t block_count)
+{
+    struct receive_slot *slot = NULL;
+    for (uint32_t i = 0; i < side->slot_count && slot == NULL; i++) {
+        slot = side->slots[i].is_used ? NULL : &side->slots[i];
+    }
+    if (slot == NULL) {
+        return NULL;
+    }
+    if (block_count > slot->seen_capacity) {
+        void *seen =
+            mem_try_resize(slot->seen, block_count * sizeof(slot->seen[0]));
+        if (seen == NULL) {
+            return NULL;
+        }
+        slot->seen = seen;
+        slot->seen_capacity = block_count;
+    }
+    if (block_count > 0) {
+        memset(slot->seen, 0, block_count * sizeof(slot->seen[0]));
+    }
+    return slot;
+}
+
+static void fill_slot(struct receive_side *side, struct receive_slot *slot,
+                      const struct transfer_command *command, uint64_t now)
+{
+    slot->is_used = true;
+    slot->has_ended = false;
+    slot->prompt_tokens = command->prompt_tokens;
+    slot->reporter = (struct reporter){0};
+    slot->lane = "";
+    slot->text[0] = 0;
+    slot->is_verifying = false;
+    memcpy(slot->endpoint, command->sender_endpoint, sizeof(slot->endpoint));
+    slot->endpoint[sizeof(slot->endpoint) - 1] = 0;
+    slot->session = (struct rx_session){
+        .request = command->request,
+        .rid = command->rid,
+        .sender_incarnation = command->sender_incarnation,
+        .attempt = ++side->attempt,
+        .deadline_ns = command->deadline_ns,
+        .started_ns = now,
+        .grace_ns = side->options.transfer->grace_ns,
+        .blocks = {command->pages, command->first_block, command->block_count},
+        .seen = slot->seen,
+    };
+    rx_session_init(&slot->session);
+    side->options.stats->receives_started++;
+}
+
+void receive_side_command(struct receive_side *side,
+                          const struct transfer_command *command, uint64_t now)
+{
+    struct transfer_blocks blocks = {command->pages, command->first_block,
+                                     command->block_count};
+    uint32_t whole = prompt_blocks(side, command->prompt_tokens);
+    CHECK(command->rid >= 0);
+    CHECK(command->prompt_tokens > 0);
+    CHECK(command->first_block <= whole);
+    CHECK(command->block_count <= whole - command->first_block);
+    CHECK(transfer_blocks_are_valid(&blocks,
+                                    side->options.transfer->pool.page_count));
+    if (whole > WIRE_BLOCK_COUNT_MAX) {
+        reject(side, command, "the prompt has too many blocks");
+        return;
+    }
+    if (receive_side_find(side, command->sender_incarnation, command->rid) !=
+        NULL) {
+        reject(side, command, "this rid is being received");
+        return;
+    }
+    struct receive_slot *slot = take_slot(side, command->block_count);
+    if (slot == NULL) {
+        reject(side, command, "too many at once");
+        return;
+    }
+    fill_slot(side, slot, command, now);
+    receive_side_simple_step(side, slot, RX_START, now);
+}
+
+void receive_side_cancel(struct receive_side *side, uint64_t request,
+                         uint64_t now)
+{
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct receive_slot *slot = &side->slots[i];
+        if (receive_slot_is_live(slot) && slot->session.request == request) {
+            receive_side_simple_step(side, slot, RX_CANCEL, now);
+            return;
+        }
+    }
+}
+
+/* -------- time -------- */
+
+void receive_side_tick(struct receive_side *side, uint64_t now)
+{
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct receive_slot *slot = &side->slots[i];
+        if (!slot->is_used) {
+            continue;
+        }
+        if (receive_slot_is_live(slot)) {
+            receive_side_simple_step(side, slot, RX_TIME, now);
+        }
+        IGNORE(!reporter_flush(&slot->reporter,
+                               side->options.transfer->port.reports));
+        free_if_told(side, slot);
+    }
+    for (uint32_t i = 0; i < side->mourners.capacity; i++) {
+        if (side->mourners.items[i].is_used) {
+            receive_side_tick_mourner(side, &side->mourners.items[i], now);
+        }
+    }
+    side->options.stats->receives = receive_side_count(side);
+}

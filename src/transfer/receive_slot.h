@@ -1,0 +1,62 @@
+#pragma once
+/* transfer/receive_slot: what the parts of receive_side share: sessions and
+ * commands (receive_side.c), what senders say (receive_link.c), digests
+ * (receive_verify.c). Private to transfer. */
+#include "transfer/mourner.h"
+#include "transfer/receive_side.h"
+#include "transfer/reporter.h"
+#include "transfer/rx_session.h"
+
+struct receive_slot {
+    bool is_used, has_ended; /* ended: only its last report is still to go */
+    struct rx_session session;
+    uint32_t prompt_tokens;
+    char endpoint[280];
+    struct reporter reporter;
+    const char *lane;
+    char text[96]; /* why, when a peer or the system said so */
+    struct rx_block *seen; /* (seen_capacity); keeps its memory */
+    uint32_t seen_capacity;
+    bool is_verifying;
+    uint32_t verify_next;
+};
+
+struct receive_side {
+    struct receive_side_options options;
+    struct control *control;
+    uint32_t attempt; /* grows with each receive: no two of a rid are alike */
+    uint32_t slot_count;
+    struct receive_slot *slots;
+    struct mourners mourners;
+    struct buf list, body;
+};
+
+static inline bool receive_slot_is_live(const struct receive_slot *slot)
+{
+    return slot->is_used && !slot->has_ended;
+}
+
+/* Nothing of it has left this process yet. */
+static inline bool receive_slot_is_waiting(const struct receive_slot *slot)
+{
+    return receive_slot_is_live(slot) &&
+           slot->session.exposure == EXPOSURE_NONE;
+}
+
+struct receive_slot *receive_side_find(struct receive_side *side,
+                                       uint64_t incarnation, int64_t rid);
+/* Feeds an event and carries out what follows. */
+void receive_side_step(struct receive_side *side, struct receive_slot *slot,
+                       const struct rx_event *event);
+void receive_side_simple_step(struct receive_side *side,
+                              struct receive_slot *slot,
+                              enum rx_event_kind kind, uint64_t now);
+/* The sender cannot be reached, for a reason to be told. */
+void receive_side_fail(struct receive_side *side, struct receive_slot *slot,
+                       uint8_t reason, const char *text, uint64_t now);
+void receive_side_connected(struct receive_side *side,
+                            struct receive_slot *slot, const struct link *link,
+                            uint64_t now);
+/* Senders that were lost: is one gone, does one answer again? */
+void receive_side_tick_mourner(struct receive_side *side,
+                               struct mourner *mourner, uint64_t now);

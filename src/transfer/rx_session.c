@@ -1,0 +1,337 @@
+#include "transfer/rx_session.h"
+
+#include "agree/word.h"
+#include "base/check.h"
+
+void rx_session_init(struct rx_session *session)
+{
+    session->need_count = transfer_blocks_count(&session->blocks);
+    session->task = RECEIVE_TASK_INIT;
+    session->owner = OWNER_NEW;
+    session->exposure = EXPOSURE_NONE;
+}
+
+static void act(struct rx_actions *actions, enum rx_action_kind kind)
+{
+    CHECK(actions->count < RX_ACTION_COUNT_MAX);
+    actions->items[actions->count++] = kind;
+}
+
+static void move_task(struct rx_session *session, enum receive_task_event event)
+{
+    session->task = transfer_state_next(&transfer_receive_task, session->task,
+                                        (uint8_t)event);
+}
+
+static void move_owner(struct rx_session *session, enum owner_event event)
+{
+    session->owner =
+        transfer_state_next(&transfer_owner, session->owner, (uint8_t)event);
+}
+
+static void move_exposure(struct rx_session *session, enum exposure_event event)
+{
+    session->exposure = transfer_state_next(&transfer_exposure,
+                                            session->exposure, (uint8_t)event);
+}
+
+static bool is_over(const struct rx_session *session)
+{
+    return session->word & AGREE_TERMINAL;
+}
+
+static bool is_exposed(const struct rx_session *session)
+{
+    return session->exposure == EXPOSURE_POSSIBLE ||
+           session->exposure == EXPOSURE_PUBLISHED;
+}
+
+/* The logical end; it says nothing about the pages. The first one wins. */
+static void fail(struct rx_session *session, const struct rx_event *event,
+                 uint8_t reason, bool is_cancel)
+{
+    if (is_over(session)) {
+        return;
+    }
+    move_task(session, RECEIVE_TASK_FAIL);
+    session->word |= AGREE_TERMINAL | AGREE_FAILED;
+    session->word |= is_cancel ? AGREE_CANCEL : 0;
+    session->reason = reason;
+    session->latched_ns = event->now;
+    if (session->exposure == EXPOSURE_NONE) {
+        move_exposure(session, EXPOSURE_WITHDRAW);
+        move_owner(session, OWNER_CANCEL);
+    }
+    /* Digests need no more looking at, and nobody writes any more. */
+    if (session->owner == OWNER_LOCAL_PENDING) {
+        move_owner(session, OWNER_LOCAL_DONE);
+    }
+}
+
+/* A local end: who may still write is asked to stop. */
+static void stop(struct rx_session *session, const struct rx_event *event,
+                 uint8_t reason, bool is_cancel, struct rx_actions *actions)
+{
+    if (is_over(session)) {
+        return;
+    }
+    fail(session, event, reason, is_cancel);
+    if (!transfer_owner_is_drained(session->owner)) {
+        act(actions, RX_CANCEL_PEER);
+    }
+}
+
+static void on_connected(struct rx_session *session, struct rx_actions *actions)
+{
+    if (session->exposure == EXPOSURE_NONE) {
+        move_owner(session, OWNER_BEGIN);
+        move_owner(session, OWNER_SEAL);
+        move_exposure(session, EXPOSURE_AUTHORISE);
+        move_task(session, RECEIVE_TASK_PUBLISH);
+        act(actions, RX_ADVERTISE);
+    } else if (is_exposed(session) &&
+               !transfer_owner_is_drained(session->owner)) {
+        act(actions, RX_CANCEL_PEER);
+    }
+}
+
+static void on_sent(struct rx_session *session)
+{
+    move_exposure(session, EXPOSURE_SENT);
+    move_owner(session, OWNER_QUEUED);
+}
+
+/* Notes the blocks of one slice. False: a block that is not ours, not wanted,
+ * or was there before. */
+static bool take_digests(struct rx_session *session,
+                         const struct wire_result *result)
+{
+    for (uint32_t i = 0; i < result->digest_count; i++) {
+        struct wire_digest digest = wire_result_digest(result, i);
+        if (transfer_blocks_page(&session->blocks, digest.ordinal) ==
+            KV_PAGE_NONE) {
+            return false;
+        }
+        struct rx_block *block =
+            &session->seen[digest.ordinal - session->blocks.first];
+        if (block->is_seen) {
+            return false;
+        }
+        *block = (struct rx_block){digest.crc32c, true};
+        session->seen_count++;
+    }
+    return true;
+}
+
+static bool take_slice(struct rx_session *session,
+                       const struct wire_result *result)
+{
+    if (result->slice_index >= RX_SLICE_COUNT_MAX) {
+        return false;
+    }
+    uint64_t bit = (uint64_t)1 << result->slice_index;
+    bool is_new = !(session->slices_seen & bit);
+    session->slices_seen |= bit;
+    session->moved_bytes += (uint64_t)result->prefix.bytes;
+    return is_new && take_digests(session, result);
+}
+
+/* All slices, all blocks, and the sender counted the same (transfer.md 3.8). */
+static bool is_complete(const struct rx_session *session,
+                        const struct wire_result *result)
+{
+    uint32_t slice_count = (uint32_t)__builtin_popcountll(session->slices_seen);
+    return slice_count == result->slices_total &&
+           session->seen_count == session->need_count &&
+           result->blocks_so_far == session->need_count &&
+           result->bytes_so_far == session->moved_bytes;
+}
+
+static void on_success(struct rx_session *session, const struct rx_event *event,
+                       struct rx_actions *actions)
+{
+    const struct wire_result *result = event->result;
+    bool is_right = take_slice(session, result);
+    if (!result->prefix.is_last) {
+        move_owner(session, OWNER_REPORT);
+        if (!is_right) {
+            stop(session, event, AGREE_REASON_INTEGRITY, false, actions);
+        }
+        return;
+    }
+    if (!is_right || !is_complete(session, result)) {
+        fail(session, event, AGREE_REASON_INTEGRITY, false);
+    }
+    if (is_over(session)) {
+        move_owner(session, OWNER_REPORT_LAST);
+        return;
+    }
+    move_owner(session, OWNER_REPORT_LOCAL);
+    act(actions, RX_VERIFY);
+}
+
+static uint8_t reason_of(const struct wire_result *result)
+{
+    bool is_known = result->reason > AGREE_REASON_NONE &&
+                    result->reason < AGREE_REASON_COUNT;
+    return is_known ? result->reason : (uint8_t)AGREE_REASON_TRANSPORT;
+}
+
+static void on_result(struct rx_session *session, const struct rx_event *event,
+                      struct rx_actions *actions)
+{
+    const struct wire_result *result = event->result;
+    bool is_drained =
+        result->prefix.is_last && (result->flags & WIRE_RESULT_DRAINED);
+    if (!is_exposed(session) || session->owner == OWNER_LOCAL_PENDING) {
+        return; /* one result too many, of a sender that lost count */
+    }
+    if (result->prefix.receiver_slice != 0) {
+        stop(session, event, AGREE_REASON_INTEGRITY, false, actions);
+        return;
+    }
+    if (result->prefix.code == WIRE_RESULT_IN_DOUBT) {
+        fail(session, event, reason_of(result), false);
+        move_owner(session, OWNER_CONTRADICTION);
+        return;
+    }
+    if (session->owner == OWNER_IN_DOUBT) {
+        return;
+    }
+    bool is_success = result->prefix.code == WIRE_RESULT_SUCCESS;
+    if (is_success && (is_drained || !result->prefix.is_last)) {
+        on_success(session, event, actions);
+        return;
+    }
+    fail(session, event, reason_of(result),
+         result->reason == AGREE_REASON_PEER_CANCEL ||
+             result->reason == AGREE_REASON_USER_CANCEL);
+    move_owner(session, is_drained ? OWNER_REPORT_LAST : OWNER_REPORT);
+}
+
+static void on_verified(struct rx_session *session,
+                        const struct rx_event *event)
+{
+    if (session->owner != OWNER_LOCAL_PENDING) {
+        return; /* failed while we looked */
+    }
+    if (!event->is_right) {
+        fail(session, event, AGREE_REASON_INTEGRITY, false);
+        return;
+    }
+    move_owner(session, OWNER_LOCAL_DONE);
+    move_task(session, RECEIVE_TASK_COMPLETE);
+    session->word |= AGREE_TERMINAL | AGREE_QUIET;
+}
+
+static void on_gone(struct rx_session *session, const struct rx_event *event)
+{
+    if (session->owner == OWNER_LOCAL_PENDING) {
+        return; /* all is here already */
+    }
+    fail(session, event, AGREE_REASON_WORKER_DEAD, false);
+    move_owner(session, OWNER_WRITER_GONE);
+}
+
+static void on_time(struct rx_session *session, const struct rx_event *event,
+                    struct rx_actions *actions)
+{
+    bool is_checking = session->owner == OWNER_LOCAL_PENDING;
+    bool is_due =
+        session->deadline_ns != 0 && event->now >= session->deadline_ns;
+    if (is_due && !is_checking) {
+        stop(session, event, AGREE_REASON_DEADLINE, false, actions);
+    }
+    bool is_late = is_over(session) && !(session->word & AGREE_UNSAFE) &&
+                   event->now - session->latched_ns >= session->grace_ns;
+    if (is_late && !transfer_owner_is_drained(session->owner)) {
+        session->word |= AGREE_UNSAFE;
+        act(actions, RX_REPORT);
+    }
+}
+
+static void on_lost(struct rx_session *session, const struct rx_event *event)
+{
+    if (session->owner != OWNER_LOCAL_PENDING) {
+        fail(session, event, AGREE_REASON_TRANSPORT, false);
+    }
+}
+
+static void apply(struct rx_session *session, const struct rx_event *event,
+                  struct rx_actions *actions)
+{
+    switch (event->kind) {
+    case RX_START:
+        act(actions, RX_CONNECT);
+        break;
+    case RX_CONNECTED:
+        on_connected(session, actions);
+        break;
+    case RX_UNREACHABLE:
+        fail(session, event, event->reason, false);
+        break;
+    case RX_SENT:
+        on_sent(session);
+        break;
+    case RX_RESULT:
+        on_result(session, event, actions);
+        break;
+    case RX_VERIFIED:
+        on_verified(session, event);
+        break;
+    case RX_CANCEL:
+        stop(session, event, AGREE_REASON_USER_CANCEL, true, actions);
+        break;
+    case RX_PEER_CANCEL:
+        fail(session, event, AGREE_REASON_PEER_CANCEL, true);
+        break;
+    case RX_LOST:
+        on_lost(session, event);
+        break;
+    case RX_GONE:
+        on_gone(session, event);
+        break;
+    case RX_TIME:
+        on_time(session, event, actions);
+        break;
+    }
+}
+
+void rx_session_step(struct rx_session *session, const struct rx_event *event,
+                     struct rx_actions *actions_out)
+{
+    CHECK(!(session->word & AGREE_QUIET));
+    actions_out->count = 0;
+    bool was_over = is_over(session);
+    apply(session, event, actions_out);
+    bool is_failed = session->word & AGREE_FAILED;
+    bool is_drained = transfer_owner_is_drained(session->owner);
+    if (is_failed && is_drained) {
+        session->word |= AGREE_QUIET;
+    }
+    bool is_quiet = session->word & AGREE_QUIET;
+    if (is_quiet || (is_over(session) && !was_over)) {
+        act(actions_out, RX_REPORT);
+    }
+    if (is_quiet) {
+        act(actions_out, RX_END);
+    }
+    CHECK(rx_session_is_valid(session));
+}
+
+enum receive_status rx_session_status(const struct rx_session *session)
+{
+    return transfer_receive_status(session->word & AGREE_CANCEL, session->task,
+                                   false, false);
+}
+
+bool rx_session_is_valid(const struct rx_session *session)
+{
+    bool is_drained = transfer_owner_is_drained(session->owner);
+    bool is_success =
+        (session->word & AGREE_TERMINAL) && !(session->word & AGREE_FAILED);
+    return session->seen_count <= session->need_count &&
+           (!(session->word & AGREE_QUIET) || is_drained) &&
+           (!is_success || session->seen_count == session->need_count) &&
+           (session->word == 0 || agree_word_is_legal(session->word));
+}

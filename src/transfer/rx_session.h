@@ -1,0 +1,91 @@
+#pragma once
+/* transfer/rx_session: one rid at its receiver, as a step function: an event
+ * with its time in, actions out (transfer.md 1.6.5, 1.6.6, 6.3).
+ *
+ *   CONNECT -> CONNECTED -> ADVERTISE -> SENT
+ *     -> RESULT ... RESULT(last) -> VERIFY -> VERIFIED -> REPORT T|Q, END
+ *
+ * From ADVERTISE on the sender may write. A cancel, deadline or lost sender
+ * ends the request at once (T|F), but its pages are quiet (Q) only with proof:
+ * a last result that says DRAINED, or the sender's process proven gone. Until
+ * then each new connection to the sender asks again (CANCEL_PEER). */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transfer/pairing.h"
+#include "transfer/state.h"
+#include "wire/result.h"
+
+enum { RX_ACTION_COUNT_MAX = 8, RX_SLICE_COUNT_MAX = 64 };
+
+/* What results said of one block ordinal. */
+struct rx_block {
+    uint32_t crc32c;
+    bool is_seen;
+};
+
+struct rx_session {
+    uint64_t request;
+    int64_t rid;
+    uint64_t sender_incarnation;
+    uint32_t attempt;
+    uint64_t deadline_ns; /* 0: none */
+    uint64_t started_ns;
+    uint64_t grace_ns;
+    struct transfer_blocks blocks; /* the engine's, until Q */
+    struct rx_block *seen; /* (blocks.count), the caller's, zeroed */
+    uint32_t need_count; /* entries of `blocks` that are a page */
+
+    uint8_t task, owner, exposure; /* transfer/state.h */
+    uint64_t slices_seen; /* a bit a slice index */
+    uint32_t seen_count;
+    uint64_t moved_bytes;
+
+    uint8_t word; /* AGREE_* */
+    uint8_t reason; /* enum agree_reason */
+    uint64_t latched_ns;
+};
+
+enum rx_event_kind {
+    RX_START,
+    RX_CONNECTED, /* the sender is registered; also each time again */
+    RX_UNREACHABLE, /* no use: reason */
+    RX_SENT, /* answers ADVERTISE */
+    RX_RESULT, /* result, of this rid and attempt */
+    RX_VERIFIED, /* answers VERIFY: is_right */
+    RX_CANCEL, /* by our engine */
+    RX_PEER_CANCEL, /* the sender's engine gave up; its result follows */
+    RX_LOST, /* the connection ended; its process may live on */
+    RX_GONE, /* the sender's process is proven gone */
+    RX_TIME
+};
+
+struct rx_event {
+    enum rx_event_kind kind;
+    uint64_t now;
+    const struct wire_result *result;
+    bool is_right;
+    uint8_t reason;
+};
+
+enum rx_action_kind {
+    RX_CONNECT,
+    RX_ADVERTISE, /* REQUEST_DATA, then SENT */
+    RX_CANCEL_PEER, /* CANCEL_SESSION, if connected */
+    RX_VERIFY, /* compare the pages with `seen`, then VERIFIED */
+    RX_REPORT,
+    RX_END
+};
+
+struct rx_actions {
+    uint32_t count;
+    enum rx_action_kind items[RX_ACTION_COUNT_MAX];
+};
+
+/* The caller fills request, rid, sender_incarnation, attempt, deadline_ns,
+ * started_ns, grace_ns, blocks and seen; the rest is 0. */
+void rx_session_init(struct rx_session *session);
+void rx_session_step(struct rx_session *session, const struct rx_event *event,
+                     struct rx_actions *actions_out);
+enum receive_status rx_session_status(const struct rx_session *session);
+bool rx_session_is_valid(const struct rx_session *session);

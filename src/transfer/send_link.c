@@ -1,0 +1,139 @@
+#include "agree/word.h"
+#include "base/log.h"
+#include "transfer/send_slot.h"
+#include "wire/cancel.h"
+
+/* A newer attempt of the same receiver takes the place of one that waits. */
+static enum err store(struct send_side *side, struct link *link,
+                      uint32_t attempt, const struct wire_recv_request *request,
+                      uint64_t now, struct transfer_advert **advert_out)
+{
+    struct transfer_advert *known =
+        transfer_adverts_find(side->adverts, request->rid, link->incarnation);
+    if (known != NULL && known->state == ADVERT_STORED &&
+        known->attempt < attempt) {
+        transfer_advert_move(known, ADVERT_CLOSE);
+    }
+    return transfer_adverts_store(side->adverts, link->incarnation, attempt,
+                                  request, link->page_count, now, advert_out);
+}
+
+static void on_advert(struct send_side *side, struct transfer_advert *advert,
+                      uint64_t now)
+{
+    struct send_slot *slot = send_side_find(side, advert->rid);
+    if (advert->state == ADVERT_BOUND || slot == NULL) {
+        return; /* said before, or waits for its session */
+    }
+    bool is_free = slot->advert == NULL &&
+                   slot->session.prompt_tokens == advert->prompt_tokens;
+    if (is_free) {
+        send_side_bind(side, slot, advert, now);
+    } else {
+        send_side_refuse(side, advert, AGREE_REASON_REFUSED);
+    }
+}
+
+static void on_request(struct send_side *side, struct link *link,
+                       const struct wire_header *header, struct span body,
+                       uint64_t now)
+{
+    struct wire_recv_request request;
+    struct why why = {0};
+    enum err err = wire_recv_request_decode(body, &why, &request);
+    if (header->rid < 0 || (!err && request.rid != header->rid)) {
+        control_drop(link, "request data: rid is wrong");
+        return;
+    }
+    int64_t receiver_slice = err ? 0 : request.slice_id;
+    bool has_ended = send_side_find(side, header->rid) == NULL &&
+                     transfer_tombstones_find(side->tombstones, header->rid,
+                                              now) != TRANSFER_TOMBSTONE_NONE;
+    struct transfer_advert *advert = NULL;
+    if (!err && !has_ended) {
+        err = store(side, link, header->attempt, &request, now, &advert);
+    }
+    if (err || has_ended) {
+        log_info("transfer", "rid %lld cannot be pulled: %s%s",
+                 (long long)header->rid,
+                 has_ended ? "its session has ended" : err_name(err), why.text);
+        send_side_abort(side, link, header->rid, header->attempt,
+                        receiver_slice, AGREE_REASON_REFUSED);
+        return;
+    }
+    advert->owner = link;
+    on_advert(side, advert, now);
+}
+
+/* Answers go to the link that asked last: an older one may be dead. */
+static void cancel_slot(struct send_side *side, struct send_slot *slot,
+                        struct link *link, uint64_t now)
+{
+    bool was_lost = slot->link == NULL;
+    slot->link = link;
+    struct tx_event event = {.kind = was_lost ? TX_PEER_BACK : TX_PEER_CANCEL,
+                             .now = now};
+    send_side_step(side, slot, &event);
+}
+
+static void on_cancel(struct send_side *side, struct link *link,
+                      const struct wire_header *header, struct span body,
+                      uint64_t now)
+{
+    struct wire_cancel cancel;
+    struct why why = {0};
+    if (header->rid < 0 || wire_cancel_decode(body, &why, &cancel)) {
+        control_drop(link, "cancel session: %s", why.text);
+        return;
+    }
+    struct send_slot *slot = send_side_find(side, header->rid);
+    struct transfer_advert *advert =
+        transfer_adverts_find(side->adverts, header->rid, link->incarnation);
+    bool is_known = advert != NULL && advert->attempt == header->attempt;
+    if (slot != NULL && is_known && slot->advert == advert) {
+        cancel_slot(side, slot, link, now);
+        return;
+    }
+    if (is_known && advert->state == ADVERT_STORED) {
+        transfer_advert_move(advert, ADVERT_CLOSE);
+    }
+    if (slot == NULL) {
+        transfer_tombstones_add(side->tombstones, header->rid,
+                                TRANSFER_TOMBSTONE_CANCELLED, now);
+    }
+    send_side_abort(side, link, header->rid, header->attempt,
+                    cancel.receiver_slice, AGREE_REASON_PEER_CANCEL);
+}
+
+void send_side_frame(struct send_side *side, struct link *link,
+                     const struct wire_header *header, struct span body,
+                     uint64_t now)
+{
+    switch (header->type) {
+    case WIRE_REQUEST_DATA:
+        on_request(side, link, header, body, now);
+        break;
+    case WIRE_CANCEL_SESSION:
+        on_cancel(side, link, header, body, now);
+        break;
+    default:
+        side->options.stats->frames_dropped++;
+        break;
+    }
+}
+
+void send_side_lost(struct send_side *side, struct link *link, uint64_t now)
+{
+    struct transfer_advert *advert;
+    while ((advert = transfer_adverts_find_of(side->adverts, link)) != NULL) {
+        transfer_advert_move(advert, ADVERT_CLOSE);
+    }
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct send_slot *slot = &side->slots[i];
+        if (slot->is_used && !slot->has_ended && slot->link == link) {
+            slot->link = NULL;
+            struct tx_event event = {.kind = TX_PEER_LOST, .now = now};
+            send_side_step(side, slot, &event);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+#pragma once
+/* transfer: moves the KV pages of a prompt from the worker that computed them
+ * into the pool of the worker that decodes, and proves when nobody touches the
+ * pages any more (transfer.md; design decisions 3 to 6 and 10).
+ *
+ *   engine ==port.h==> [ sessions | control connections | backend ] ~~~> peers
+ *
+ * Runs on the loop it is given; node starts the thread that runs it. Call
+ * everything here from that thread, or while no thread runs the loop; the
+ * exceptions say so. Memory, tables and queues are bounded by the options.
+ *
+ * What the reports say beyond port.h:
+ *   send     T|Q done and pulled; T|F(|C)|Q not; T|F without Q first when a
+ *            write is still under way. A slice for a session that has ended is
+ *            answered T|F|Q with its own request id.
+ *   receive  T|Q all pages there, counted and their digests right; T|F(|C)
+ *            first when the sender may still write, Q with its proof; U when
+ *            `grace_ns` after that there was none yet (it may still come). */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "kv/view.h"
+#include "transfer/backend.h"
+#include "transfer/port.h"
+
+struct io_loop;
+struct transfer;
+
+struct transfer_options {
+    struct io_loop *loop;
+    struct transfer_backend *backend; /* the caller's, outlives the transfer */
+    struct kv_pool_view pool; /* memory from transfer_backend_alloc */
+    uint64_t incarnation; /* random, not 0, the same for the backend */
+    const char *host; /* to listen on */
+    const char *advertise; /* for others to connect to; NULL: host */
+    uint16_t listen_port; /* 0: any free one */
+    struct transfer_port port;
+    /* The commands mailbox's, not attached to a loop yet. It is for this
+     * transfer alone: once the transfer is gone it must not be woken. */
+    struct io_waker *commands_waker;
+    uint32_t send_count_max; /* sessions at once; 0: 256 */
+    uint32_t receive_count_max; /* 0: 256 */
+    uint32_t peer_count_max; /* connections each way; 0: 64 */
+    uint64_t grace_ns; /* 0: 60 s */
+    uint64_t advert_ttl_ns; /* 0: 120 s (transfer.md 2.7) */
+    uint64_t heartbeat_ns; /* 0: 1 s; 10 missed close the connection */
+};
+
+/* Listens at once. ERR_INVALID names the option; ERR_IO: the port. */
+MUST_USE enum err transfer_create(const struct transfer_options *options,
+                                  struct why *why,
+                                  struct transfer **transfer_out);
+/* Only while no thread runs the loop, which this call turns until the
+ * connections are closed. ERR_BUSY and no effect while a session is undrained:
+ * its pages may still be touched (transfer.md I32). NULL is fine. */
+MUST_USE enum err transfer_destroy(struct transfer *transfer);
+
+/* "tcp://host:port" for disaggregated_params; valid for the transfer's life,
+ * any thread. */
+const char *transfer_endpoint(const struct transfer *transfer);
+
+/* Any thread; each number is exact at some moment of the last turn. */
+struct transfer_stats {
+    uint64_t sends_started, sends_done, sends_failed;
+    uint64_t receives_started, receives_done, receives_failed;
+    uint64_t sent_bytes, received_bytes;
+    uint64_t integrity_failures; /* digests that did not match */
+    uint64_t peers_refused, connections_dropped, frames_dropped;
+    uint32_t sends, receives; /* sessions not yet quiet */
+    uint32_t adverts; /* stored without a session */
+    uint32_t peers; /* open connections, both ways */
+};
+void transfer_stats_read(const struct transfer *transfer,
+                         struct transfer_stats *stats_out);

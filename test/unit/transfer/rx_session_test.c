@@ -1,0 +1,289 @@
+/* transfer/rx_session: the receiver's decisions, event by event. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agree/word.h"
+#include "base/buf.h"
+#include "transfer/rx_session.h"
+
+enum {
+    T = AGREE_TERMINAL,
+    F = AGREE_FAILED,
+    C = AGREE_CANCEL,
+    Q = AGREE_QUIET
+};
+
+static struct rx_session session;
+static struct rx_actions actions;
+static struct rx_block seen[4];
+static const kv_page_id pages[4] = {10, -1, 12, 13};
+static struct buf digests;
+
+static void step(enum rx_event_kind kind, uint64_t now)
+{
+    struct rx_event event = {.kind = kind,
+                             .now = now,
+                             .is_right = true,
+                             .reason = AGREE_REASON_TRANSPORT};
+    rx_session_step(&session, &event, &actions);
+}
+
+static void open_session(void)
+{
+    memset(seen, 0, sizeof(seen));
+    session = (struct rx_session){.request = 1,
+                                  .rid = 9,
+                                  .deadline_ns = 1000,
+                                  .grace_ns = 500,
+                                  .blocks = {pages, 0, 4},
+                                  .seen = seen};
+    rx_session_init(&session);
+    step(RX_START, 100);
+}
+
+static void publish(void)
+{
+    open_session();
+    step(RX_CONNECTED, 110);
+    step(RX_SENT, 110);
+}
+
+static struct wire_result result_of(const uint32_t *ordinals, uint32_t count,
+                                    uint32_t index, uint32_t total)
+{
+    buf_reset(&digests);
+    for (uint32_t i = 0; i < count; i++) {
+        wire_result_digest_encode((struct wire_digest){ordinals[i], 7},
+                                  &digests);
+    }
+    return (struct wire_result){
+        .prefix = {.rid = 9, .is_last = total > 0, .bytes = 10},
+        .slice_index = index,
+        .slices_total = total,
+        .flags = total > 0 ? WIRE_RESULT_DRAINED : 0,
+        .blocks_so_far = session.seen_count + count,
+        .bytes_so_far = session.moved_bytes + 10,
+        .digest_count = count,
+        .digests = buf_span(&digests)};
+}
+
+static void deliver(const struct wire_result *result)
+{
+    struct rx_event event = {.kind = RX_RESULT, .now = 200, .result = result};
+    rx_session_step(&session, &event, &actions);
+}
+
+static void deliver_failed(uint16_t flags)
+{
+    struct wire_result result =
+        wire_result_abort(0, 9, 0, AGREE_REASON_DEADLINE, flags);
+    deliver(&result);
+}
+
+static void expect(uint32_t count, const enum rx_action_kind *kinds)
+{
+    assert_int_equal(actions.count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(actions.items[i], kinds[i]);
+    }
+}
+#define EXPECT(...)                                       \
+    expect(sizeof((enum rx_action_kind[]){__VA_ARGS__}) / \
+               sizeof(enum rx_action_kind),               \
+           (enum rx_action_kind[]){__VA_ARGS__})
+
+static const uint32_t all[3] = {0, 2, 3};
+
+/* Connect, advertise, the result, the check, T|Q. */
+static void receive_goes_its_way(void **state)
+{
+    (void)state;
+    open_session();
+    EXPECT(RX_CONNECT);
+    step(RX_CONNECTED, 110);
+    EXPECT(RX_ADVERTISE);
+    step(RX_SENT, 110);
+    assert_int_equal(rx_session_status(&session), RECEIVE_TRANSFERRING);
+    struct wire_result result = result_of(all, 3, 0, 1);
+    deliver(&result);
+    EXPECT(RX_VERIFY);
+    assert_int_equal(session.word, 0);
+    step(RX_VERIFIED, 210);
+    EXPECT(RX_REPORT, RX_END);
+    assert_int_equal(session.word, T | Q);
+    assert_int_equal(rx_session_status(&session), RECEIVE_KV_TRANSFERRED);
+}
+
+/* Two slices, the last one first: not complete until the counts agree, which
+ * they cannot; failed, not garbage. [transfer T101] */
+static void last_slice_alone_does_not_complete(void **state)
+{
+    (void)state;
+    publish();
+    struct wire_result result = result_of(all + 1, 2, 1, 2);
+    deliver(&result);
+    EXPECT(RX_REPORT, RX_END);
+    assert_int_equal(session.word, T | F | Q);
+    assert_int_equal(session.reason, AGREE_REASON_INTEGRITY);
+}
+
+static void expect_integrity(const uint32_t *ordinals, uint32_t count)
+{
+    publish();
+    struct wire_result result = result_of(ordinals, count, 0, 1);
+    deliver(&result);
+    assert_int_equal(session.word, T | F | Q);
+    assert_int_equal(session.reason, AGREE_REASON_INTEGRITY);
+}
+
+/* One block dropped, one twice, one not wanted, one that does not exist.
+ * [transfer T106] */
+static void every_miscount_fails_the_request(void **state)
+{
+    (void)state;
+    expect_integrity(all, 2);
+    expect_integrity((const uint32_t[]){0, 2, 2}, 3);
+    expect_integrity((const uint32_t[]){0, 1, 2}, 3);
+    expect_integrity((const uint32_t[]){0, 2, 99}, 3);
+}
+
+/* A result with another receiver's slice id, or wrong digests. */
+static void wrong_pages_are_not_taken(void **state)
+{
+    (void)state;
+    publish();
+    struct wire_result result = result_of(all, 3, 0, 1);
+    result.prefix.receiver_slice = 1;
+    deliver(&result);
+    EXPECT(RX_CANCEL_PEER, RX_REPORT);
+    publish();
+    result = result_of(all, 3, 0, 1);
+    deliver(&result);
+    struct rx_event event = {.kind = RX_VERIFIED, .now = 210};
+    rx_session_step(&session, &event, &actions);
+    EXPECT(RX_REPORT, RX_END);
+    assert_int_equal(session.word, T | F | Q);
+}
+
+/* Nothing left yet: quiet at once. Advertised: only after the answer.
+ * [transfer T53] */
+static void cancel_waits_for_who_may_write(void **state)
+{
+    (void)state;
+    open_session();
+    step(RX_CANCEL, 110);
+    EXPECT(RX_REPORT, RX_END);
+    assert_int_equal(session.word, T | F | C | Q);
+    publish();
+    step(RX_CANCEL, 120);
+    EXPECT(RX_CANCEL_PEER, RX_REPORT);
+    assert_int_equal(session.word, T | F | C);
+    deliver_failed(0);
+    assert_int_equal(session.word, T | F | C);
+    deliver_failed(WIRE_RESULT_DRAINED);
+    EXPECT(RX_REPORT, RX_END);
+    assert_int_equal(session.word, T | F | C | Q);
+}
+
+/* FAILED without DRAINED ends the request, not the wait. [transfer T107] */
+static void failed_without_drained_is_no_proof(void **state)
+{
+    (void)state;
+    publish();
+    deliver_failed(0);
+    EXPECT(RX_REPORT);
+    assert_int_equal(session.word, T | F);
+    assert_int_equal(session.reason, AGREE_REASON_DEADLINE);
+    deliver_failed(WIRE_RESULT_DRAINED);
+    assert_int_equal(session.word, T | F | Q);
+}
+
+/* The success that crosses a cancel is proof of quiet, not of success. */
+static void crossing_success_drains_a_cancelled_receive(void **state)
+{
+    (void)state;
+    publish();
+    step(RX_CANCEL, 120);
+    struct wire_result result = result_of(all, 3, 0, 1);
+    deliver(&result);
+    EXPECT(RX_REPORT, RX_END);
+    assert_int_equal(session.word, T | F | C | Q);
+}
+
+/* Connection lost: failed; connected again: asked; process gone: quiet. */
+static void lost_sender_needs_proof(void **state)
+{
+    (void)state;
+    publish();
+    step(RX_LOST, 120);
+    EXPECT(RX_REPORT);
+    assert_int_equal(session.word, T | F);
+    step(RX_CONNECTED, 130);
+    EXPECT(RX_CANCEL_PEER);
+    step(RX_GONE, 140);
+    EXPECT(RX_REPORT, RX_END);
+    assert_int_equal(session.word, T | F | Q);
+}
+
+/* Doubt is sticky; only the writer's proven end drains it. */
+static void doubt_ends_with_its_writer_only(void **state)
+{
+    (void)state;
+    publish();
+    struct wire_result result =
+        wire_result_abort(0, 9, 0, AGREE_REASON_TRANSPORT, 0);
+    result.prefix.code = WIRE_RESULT_IN_DOUBT;
+    deliver(&result);
+    assert_int_equal(session.word, T | F);
+    deliver_failed(WIRE_RESULT_DRAINED);
+    assert_int_equal(session.word, T | F);
+    step(RX_TIME, 699);
+    assert_int_equal(session.word, T | F);
+    step(RX_TIME, 700);
+    assert_int_equal(session.word, T | F | AGREE_UNSAFE);
+    step(RX_GONE, 800);
+    assert_int_equal(session.word, T | F | AGREE_UNSAFE | Q);
+}
+
+/* Digests are looked at: time is over, but all is here; a cancel still wins. */
+static void checking_digests_is_not_waiting(void **state)
+{
+    (void)state;
+    publish();
+    struct wire_result result = result_of(all, 3, 0, 1);
+    deliver(&result);
+    step(RX_TIME, 5000);
+    step(RX_GONE, 5000);
+    step(RX_LOST, 5000);
+    assert_int_equal(session.word, 0);
+    step(RX_CANCEL, 5000);
+    EXPECT(RX_REPORT, RX_END);
+    assert_int_equal(session.word, T | F | C | Q);
+}
+
+int main(void)
+{
+    buf_init(&digests, 4096);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(receive_goes_its_way),
+        cmocka_unit_test(last_slice_alone_does_not_complete),
+        cmocka_unit_test(every_miscount_fails_the_request),
+        cmocka_unit_test(wrong_pages_are_not_taken),
+        cmocka_unit_test(cancel_waits_for_who_may_write),
+        cmocka_unit_test(failed_without_drained_is_no_proof),
+        cmocka_unit_test(crossing_success_drains_a_cancelled_receive),
+        cmocka_unit_test(lost_sender_needs_proof),
+        cmocka_unit_test(doubt_ends_with_its_writer_only),
+        cmocka_unit_test(checking_digests_is_not_waiting),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    buf_finish(&digests);
+    return failed;
+}
