@@ -2,11 +2,11 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/shm.h>
 
 #include "base/buf.h"
 #include "io/file.h"
+#include "io/populate.h"
 
 enum { PAGE = 4096, POPULATE_SIZE = 1024 * 1024 };
 #define MAGIC UINT64_C(0x6c6f6f702d6b7662)
@@ -88,7 +88,7 @@ size_t segment_populate(uint8_t *pool, size_t pool_size, size_t done)
 {
     size_t left = pool_size - done;
     size_t size = left < POPULATE_SIZE ? left : POPULATE_SIZE;
-    /* An older kernel refuses: then the writes pay, once a page. */
-    bool is_refused = madvise(pool + done, size, MADV_POPULATE_WRITE) != 0;
+    /* A kernel that refuses: then the writes pay, once a page. */
+    bool is_refused = !io_populate_range(pool + done, size);
     return is_refused ? pool_size : done + size;
 }
