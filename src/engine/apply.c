@@ -1,0 +1,278 @@
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "engine/state.h"
+
+static void say_token(struct engine_core *core, const struct item *item,
+                      uint32_t choice, uint32_t index, int32_t token,
+                      const struct sampler_result *result)
+{
+    struct engine_event *event = item_event(core, item, ENGINE_EVENT_TOKEN);
+    event->choice = choice;
+    event->index = index;
+    event->token = token;
+    if (result == NULL) {
+        return;
+    }
+    event->logprob = result->logprob;
+    event->top_count = result->top_count;
+    if (result->top_count > 0) {
+        event->top =
+            mem_copy(result->top, result->top_count * sizeof(result->top[0]));
+    }
+}
+
+static void say_score(struct engine_core *core, const struct item *item,
+                      uint32_t index, int32_t token,
+                      const struct sampler_result *result)
+{
+    say_token(core, item, 0, index, token, result);
+    core->events[core->event_count - 1].kind = ENGINE_EVENT_SCORE;
+}
+
+/* Does this token, the output's `count`-th, end its choice? */
+static bool is_over(const struct item *item, int32_t token, uint32_t count,
+                    enum engine_finish *finish_out)
+{
+    bool may_end = count >= item->request->min_tokens;
+    if (may_end && item_ends_with(item, token)) {
+        *finish_out = ENGINE_FINISH_STOP;
+        return true;
+    }
+    if (item->kind == ENGINE_CONTEXT_ONLY) {
+        *finish_out = ENGINE_FINISH_HANDOFF;
+        return true;
+    }
+    *finish_out = ENGINE_FINISH_LENGTH;
+    return count >= item->max_new;
+}
+
+/* What the sequence was promised for choices that are over already. */
+static void forgo_rest(struct engine_core *core, const struct item *item,
+                       struct kv_seq *seq)
+{
+    uint32_t block = core->options.tokens_per_block;
+    uint32_t total =
+        item->request->prompt_count / block + admit_tail_blocks(core, item);
+    CHECK(seq->block_count + seq->promised >= total);
+    kv_cache_forgo(core->cache, seq, seq->block_count + seq->promised - total);
+}
+
+static void fill_lane(struct engine_core *core, struct item *item,
+                      const struct first_token *first, struct kv_seq *seq)
+{
+    struct lane *lane = lane_take(core, item, first->choice);
+    const struct engine_request *request = item->request;
+    memcpy(lane->history, request->prompt,
+           request->prompt_count * sizeof(lane->history[0]));
+    lane->history[request->prompt_count] = first->token;
+    lane->history_count = request->prompt_count + 1;
+    lane->seq = seq;
+}
+
+/* The first choice goes on with the prompt's sequence, the others fork it. */
+static void start_lanes(struct engine_core *core, struct item *item,
+                        const struct first_token *alive, uint32_t count)
+{
+    uint32_t tail = admit_tail_blocks(core, item);
+    item->state = ITEM_DECODE;
+    for (uint32_t i = 1; i < count; i++) {
+        struct kv_seq *child = NULL;
+        struct kv_copy copy;
+        CHECK(kv_cache_fork(core->cache, item->seq, tail, &copy, &child) == OK);
+        if (copy.from != KV_PAGE_NONE) {
+            CHECK(core->copy_count < core->options.max_batch);
+            core->copies[core->copy_count++] = copy;
+        }
+        fill_lane(core, item, &alive[i], child);
+    }
+    forgo_rest(core, item, item->seq);
+    fill_lane(core, item, &alive[0], item->seq);
+    item->seq = NULL;
+    core->lanes_free += item->lanes_held - count;
+    item->lanes_held = count;
+}
+
+static void note_first_token(struct item *item, uint64_t now_ns)
+{
+    item->first_token_ns = now_ns;
+    if (item->kind != ENGINE_GENERATION_ONLY) {
+        item->journey.prefill_ns = now_ns - item->scheduled_ns;
+    }
+}
+
+static void leave_lanes(struct engine_core *core, struct item *item)
+{
+    core->lanes_free += item->lanes_held;
+    item->lanes_held = 0;
+}
+
+void apply_first_tokens(struct engine_core *core, struct item *item,
+                        const struct first_token *firsts, uint32_t count,
+                        uint64_t now_ns)
+{
+    struct first_token alive[ENGINE_CHOICE_COUNT_MAX];
+    uint32_t alive_count = 0;
+    bool is_handed_over = false;
+    note_first_token(item, now_ns);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct first_token *first = &firsts[i];
+        enum engine_finish finish = ENGINE_FINISH_LENGTH;
+        say_token(core, item, first->choice, 0, first->token, first->result);
+        if (!is_over(item, first->token, 1, &finish)) {
+            alive[alive_count++] = *first;
+            continue;
+        }
+        item_say_finished(core, item, first->choice, finish, first->token,
+                          now_ns);
+        is_handed_over |= finish == ENGINE_FINISH_HANDOFF;
+    }
+    if (is_handed_over) {
+        leave_lanes(core, item);
+        session_send(core, item, now_ns);
+    } else if (alive_count > 0) {
+        start_lanes(core, item, alive, alive_count);
+    } else {
+        item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NONE);
+    }
+}
+
+/* The KV of the whole prompt is here: its full blocks become findable, and the
+ * first tokens, computed elsewhere, are treated like our own. */
+static void start_received(struct engine_core *core, struct item *item,
+                           uint64_t now_ns)
+{
+    const struct engine_request *request = item->request;
+    struct first_token firsts[ENGINE_CHOICE_COUNT_MAX];
+    uint32_t count = 0;
+    item->lanes_held = (uint32_t)__builtin_popcount(item->open_choices);
+    core->lanes_free -= item->lanes_held;
+    session_free(core, item->session);
+    kv_cache_advance(item->seq, request->prompt_count);
+    item_commit(core, item, item->seq, request->prompt);
+    for (uint32_t i = 0; i < request->choice_count; i++) {
+        if (item->open_choices & 1u << i) {
+            firsts[count++] = (struct first_token){
+                .choice = i, .token = request->first_tokens[i]};
+        }
+    }
+    apply_first_tokens(core, item, firsts, count, now_ns);
+}
+
+void apply_received(struct engine_core *core, uint64_t now_ns)
+{
+    struct item *item = core->oldest;
+    while (item != NULL) {
+        struct item *next = item->younger;
+        if (item->state == ITEM_RECEIVED && item->session->ticket == 0) {
+            uint32_t lanes = (uint32_t)__builtin_popcount(item->open_choices);
+            if (lanes > core->lanes_free || item_room(core) < STEP_EVENTS) {
+                return;
+            }
+            start_received(core, item, now_ns);
+        }
+        item = next;
+    }
+}
+
+static uint32_t apply_scores(struct engine_core *core,
+                             const struct entry *entry,
+                             const struct sampler_result *results)
+{
+    uint32_t count = 0;
+    uint32_t index = entry->item->seq->length - entry->token_count + 1;
+    while (count < entry->job_count &&
+           core->jobs[entry->first_job + count].is_score) {
+        const struct engine_job *job = &core->jobs[entry->first_job + count];
+        say_score(core, entry->item, index + count, job->target,
+                  &results[entry->first_job + count]);
+        count++;
+    }
+    return count;
+}
+
+/* Nothing was to be generated: the prompt's scores were all. */
+static void finish_unheard(struct engine_core *core, struct item *item,
+                           uint64_t now_ns)
+{
+    note_first_token(item, now_ns);
+    for (uint32_t i = 0; i < ENGINE_CHOICE_COUNT_MAX; i++) {
+        if (item->open_choices & 1u << i) {
+            item_say_finished(core, item, i, ENGINE_FINISH_LENGTH, 0, now_ns);
+        }
+    }
+    item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NONE);
+}
+
+static void finish_prefill(struct engine_core *core, const struct entry *entry,
+                           uint32_t score_count, uint64_t now_ns,
+                           const struct sampler_result *results)
+{
+    struct item *item = entry->item;
+    struct first_token firsts[ENGINE_CHOICE_COUNT_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = score_count; i < entry->job_count; i++) {
+        uint32_t job = entry->first_job + i;
+        firsts[count++] =
+            (struct first_token){.choice = core->jobs[job].input.choice,
+                                 .token = results[job].token,
+                                 .result = &results[job]};
+    }
+    item_leave_prefills(core, item);
+    if (item->max_new == 0) {
+        finish_unheard(core, item, now_ns);
+    } else {
+        apply_first_tokens(core, item, firsts, count, now_ns);
+    }
+}
+
+static void apply_prefill(struct engine_core *core, const struct entry *entry,
+                          uint64_t now_ns, const struct sampler_result *results)
+{
+    struct item *item = entry->item;
+    const struct engine_request *request = item->request;
+    kv_cache_advance(item->seq, item->seq->length + entry->token_count);
+    item_commit(core, item, item->seq, request->prompt);
+    item->journey.chunk_count++;
+    core->stats.prefill_tokens += entry->token_count;
+    uint32_t score_count = apply_scores(core, entry, results);
+    if (item->seq->length == request->prompt_count) {
+        finish_prefill(core, entry, score_count, now_ns, results);
+    }
+}
+
+static void apply_decode(struct engine_core *core, const struct entry *entry,
+                         uint64_t now_ns, const struct sampler_result *result)
+{
+    struct lane *lane = entry->lane;
+    struct item *item = entry->item;
+    kv_cache_advance(lane->seq, lane->history_count);
+    item_commit(core, item, lane->seq, lane->history);
+    core->stats.decode_tokens++;
+    lane->history[lane->history_count++] = result->token;
+    uint32_t count = lane->history_count - item->request->prompt_count;
+    say_token(core, item, lane->choice, count - 1, result->token, result);
+    enum engine_finish finish = ENGINE_FINISH_LENGTH;
+    if (!is_over(item, result->token, count, &finish)) {
+        return;
+    }
+    item_say_finished(core, item, lane->choice, finish, result->token, now_ns);
+    lane_free(core, lane);
+    if (item_is_answered(item)) {
+        item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NONE);
+    }
+}
+
+void apply_results(struct engine_core *core, uint64_t now_ns,
+                   const struct sampler_result *results)
+{
+    for (uint32_t i = 0; i < core->plan.run_count; i++) {
+        const struct entry *entry = &core->entries[i];
+        if (entry->lane == NULL) {
+            apply_prefill(core, entry, now_ns, results);
+        } else {
+            apply_decode(core, entry, now_ns, &results[entry->first_job]);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+#pragma once
+/* engine/core: all decisions of the engine as steps: state and an event that
+ * carries its time in, actions out. It reads no clock, draws nothing, does no
+ * I/O and touches no page; engine/engine.c is the shell that does.
+ *
+ *   turn head   engine_core_command, engine_core_report     what came in
+ *               engine_core_plan        -> the batch to compute, or nothing
+ *   then        engine_core_result, _abort or _fail         how it went
+ *   any time    outbox: events, transfer commands, page copies
+ *
+ * States of a request (engine.md 5.1):
+ *
+ *   WAITING -> PREFILL ----------> DECODE ------------> over
+ *      |          `-> SENDING -----------------------> over   (context only)
+ *      `-> RECEIVING -> RECEIVED -> DECODE                    (generation only)
+ *             `------------------> DRAINING ---------> over   (answered, but
+ *                                                     pages under a transfer)
+ *
+ * A choice that runs holds a lane (max_batch of them), a hand-off a session.
+ * State that depends on a transfer changes only at a turn's head, when the
+ * agreement says so (agree/domain.h). Nothing is allocated after creation but
+ * the alternatives of requests that ask for logprobs. One thread. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/port.h"
+#include "kv/cache.h"
+#include "model/model.h"
+#include "model/sampler.h"
+#include "transfer/port.h"
+
+struct engine_core;
+
+struct engine_core_options {
+    uint32_t page_count;
+    uint32_t tokens_per_block;
+    uint32_t max_batch;
+    uint32_t max_seq;
+    uint32_t row_count_max;
+    uint32_t chunk_tokens; /* 0: adapts */
+    uint32_t chunk_unit; /* tokens; a chunk is a multiple, or the last */
+    bool is_chunked;
+    uint64_t turn_ns_max;
+    uint32_t queue_limit;
+    uint32_t session_max; /* 0: no transfer */
+    uint64_t kv_transfer_timeout_ns;
+    uint32_t vocab_size;
+    const int32_t *end_tokens; /* copied */
+    uint32_t end_token_count;
+    bool enable_block_reuse;
+    uint8_t secret[PREFIX_SECRET_SIZE]; /* of this process (prefix/keys.h) */
+    /* A hostile or huge model must not make the logits of one turn huge. */
+    uint32_t score_row_max; /* prompt rows with logits a turn */
+};
+/* ERR_INVALID names the field. */
+MUST_USE enum err engine_core_create(const struct engine_core_options *options,
+                                     struct why *why,
+                                     struct engine_core **core_out);
+void engine_core_destroy(struct engine_core *core); /* NULL is fine */
+
+/* Room for what one more command or report can give rise to? Without it leave
+ * them in their mailbox: the events must be taken first. */
+bool engine_core_has_room(const struct engine_core *core);
+/* Owns command->request from here on. */
+void engine_core_command(struct engine_core *core, uint64_t now_ns,
+                         const struct engine_command *command);
+void engine_core_report(struct engine_core *core, uint64_t now_ns,
+                        const struct transfer_report *report);
+
+/* One row of logits to look at. */
+struct engine_job {
+    uint32_t row;
+    bool is_score; /* sampler_score of `target`; else sampler_run */
+    int32_t target;
+    const struct sampler_options *options;
+    struct sampler_input input; /* without logits; the caller's copy changes */
+};
+struct engine_plan {
+    const struct model_run *runs; /* (run_count); none: nothing to do now */
+    uint32_t run_count;
+    uint32_t row_count; /* tokens */
+    uint32_t logit_row_count; /* rows of logits, at most logit_row_max */
+    const struct engine_job *jobs; /* (job_count) */
+    uint32_t job_count;
+};
+/* Applies what was agreed, ends what is late, admits, and picks a batch.
+ * The plan is the core's, valid until its result, abort or fail. */
+const struct engine_plan *engine_core_plan(struct engine_core *core,
+                                           uint64_t now_ns);
+/* `results`: (job_count), as the jobs stand. */
+void engine_core_result(struct engine_core *core, uint64_t now_ns,
+                        const struct sampler_result *results);
+/* The forward pass gave up: nothing of the batch counts. */
+void engine_core_abort(struct engine_core *core);
+/* The forward pass failed: so do its requests. */
+void engine_core_fail(struct engine_core *core, uint64_t now_ns,
+                      enum err error);
+
+/* Copies are done first, then commands are posted: a freed page that a copy
+ * still reads may be the destination of a new receive. */
+const struct kv_copy *engine_core_copies(const struct engine_core *core,
+                                         uint32_t *count_out);
+void engine_core_copies_done(struct engine_core *core);
+const struct engine_event *engine_core_events(const struct engine_core *core,
+                                              uint32_t *count_out);
+void engine_core_events_taken(struct engine_core *core, uint32_t count);
+const struct transfer_command *engine_core_orders(
+    const struct engine_core *core, uint32_t *count_out);
+void engine_core_orders_taken(struct engine_core *core, uint32_t count);
+
+uint32_t engine_core_logit_row_max(const struct engine_core *core);
+uint32_t engine_core_job_max(const struct engine_core *core);
+/* When the next deadline passes; UINT64_MAX: none. */
+uint64_t engine_core_wake_ns(const struct engine_core *core);
+/* After ENGINE_STOP: every request is answered and every event taken. */
+bool engine_core_is_stopped(const struct engine_core *core);
+void engine_core_stats(const struct engine_core *core,
+                       struct engine_stats *stats_out);
+/* Lanes, sessions, items and the cache agree. For tests and checkers. */
+bool engine_core_is_valid(const struct engine_core *core);

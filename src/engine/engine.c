@@ -1,0 +1,317 @@
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "engine/core.h"
+#include "io/clock.h"
+#include "io/thread.h"
+
+enum {
+    CHUNK_UNIT = 16,
+    SCORE_ROW_MAX = 64,
+    REPORTS_A_SESSION = 4,
+    RETRY_NS = 1000000,
+    IDLE_NS = 1000000000,
+};
+
+struct engine {
+    struct engine_options options;
+    struct engine_core *core;
+    struct sampler *sampler;
+    float *logits; /* (logit_row_max, vocab_size) */
+    float *scratch; /* (vocab_size) of a row that several choices share */
+    struct sampler_result *results; /* (job_max) */
+    struct io_thread *thread;
+    bool has_aborted; /* the last turn did: this one runs to its end */
+    uint64_t steady_allocations;
+};
+
+static void take_input(struct engine *engine, uint64_t now_ns)
+{
+    const struct engine_options *options = &engine->options;
+    if (options->port.cancel_hint != NULL) {
+        atomic_store(options->port.cancel_hint, false);
+    }
+    struct transfer_report report;
+    while (options->transfer.reports != NULL &&
+           io_mailbox_take(options->transfer.reports, &report)) {
+        engine_core_report(engine->core, now_ns, &report);
+    }
+    struct engine_command command;
+    while (engine_core_has_room(engine->core) &&
+           io_mailbox_take(options->port.commands, &command)) {
+        engine_core_command(engine->core, now_ns, &command);
+    }
+}
+
+/* What does not fit now goes with a later turn. */
+static void post_orders(struct engine *engine)
+{
+    uint32_t count = 0;
+    const struct transfer_command *orders =
+        engine_core_orders(engine->core, &count);
+    uint32_t posted = 0;
+    while (posted < count && io_mailbox_post(engine->options.transfer.commands,
+                                             &orders[posted]) == OK) {
+        posted++;
+    }
+    engine_core_orders_taken(engine->core, posted);
+}
+
+static void post_events(struct engine *engine)
+{
+    struct io_mailbox *mailbox = engine->options.port.events;
+    uint32_t count = 0;
+    const struct engine_event *events =
+        engine_core_events(engine->core, &count);
+    uint32_t room = io_mailbox_room(mailbox);
+    count = count < room ? count : room;
+    if (count > 0 && io_mailbox_post_many(mailbox, events, count) == OK) {
+        engine_core_events_taken(engine->core, count);
+    }
+}
+
+static void do_copies(struct engine *engine)
+{
+    const struct kv_pool_view *pool = &engine->options.pool;
+    uint32_t count = 0;
+    const struct kv_copy *copies = engine_core_copies(engine->core, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(pool->base + pool->page_bytes * (size_t)copies[i].to,
+               pool->base + pool->page_bytes * (size_t)copies[i].from,
+               pool->page_bytes);
+    }
+    engine_core_copies_done(engine->core);
+}
+
+/* Sampling changes its row: whoever shares one works on a copy. */
+static void do_job(struct engine *engine, const struct engine_job *job,
+                   struct sampler_result *result_out)
+{
+    size_t vocab = engine->options.vocab_size;
+    float *row = engine->logits + job->row * vocab;
+    if (job->is_score) {
+        sampler_score(engine->sampler, row, job->target,
+                      job->input.logprob_count, result_out);
+        return;
+    }
+    struct sampler_input input = job->input;
+    input.logits = engine->scratch;
+    memcpy(engine->scratch, row, vocab * sizeof(row[0]));
+    sampler_run(engine->sampler, job->options, &input, result_out);
+}
+
+static enum err forward(struct engine *engine, const struct engine_plan *plan)
+{
+    struct model *model = engine->options.model;
+    struct model_batch batch = {
+        .runs = plan->runs,
+        .run_count = plan->run_count,
+        .cancel =
+            engine->has_aborted ? NULL : engine->options.port.cancel_hint};
+    return model->ops->forward(model, &batch, engine->logits);
+}
+
+static void compute(struct engine *engine, const struct engine_plan *plan)
+{
+    enum err err = forward(engine, plan);
+    engine->has_aborted = err == ERR_CANCELLED;
+    if (err == ERR_CANCELLED) {
+        engine_core_abort(engine->core);
+        return;
+    }
+    if (err != OK) {
+        engine_core_fail(engine->core, io_clock_now_ns(), err);
+        return;
+    }
+    bool has_tops = false;
+    for (uint32_t i = 0; i < plan->job_count; i++) {
+        has_tops |= plan->jobs[i].input.logprob_count > 0;
+        do_job(engine, &plan->jobs[i], &engine->results[i]);
+    }
+    uint64_t before = mem_allocation_count();
+    engine_core_result(engine->core, io_clock_now_ns(), engine->results);
+    if (!has_tops) {
+        engine->steady_allocations += mem_allocation_count() - before;
+    }
+}
+
+static void publish(struct engine *engine)
+{
+    struct engine_stats stats;
+    engine_core_stats(engine->core, &stats);
+    stats.copied_kv_bytes = model_copied_kv_bytes();
+    stats.steady_allocations = engine->steady_allocations;
+    engine_stats_publish(engine->options.stats, &stats);
+}
+
+/* Answers whether there was something to compute. */
+static bool turn(struct engine *engine)
+{
+    uint64_t now_ns = io_clock_now_ns();
+    take_input(engine, now_ns);
+    uint64_t before = mem_allocation_count();
+    const struct engine_plan *plan = engine_core_plan(engine->core, now_ns);
+    engine->steady_allocations += mem_allocation_count() - before;
+    bool is_busy = plan->run_count > 0;
+    do_copies(engine);
+    post_orders(engine);
+    if (is_busy) {
+        compute(engine, plan);
+        do_copies(engine);
+        post_orders(engine);
+    }
+    post_events(engine);
+    publish(engine);
+    return is_busy;
+}
+
+static void wait(struct engine *engine)
+{
+    uint32_t events = 0;
+    uint32_t orders = 0;
+    engine_core_events(engine->core, &events);
+    engine_core_orders(engine->core, &orders);
+    uint64_t timeout_ns = events > 0 || orders > 0 ? RETRY_NS : IDLE_NS;
+    uint64_t wake_ns = engine_core_wake_ns(engine->core);
+    uint64_t now_ns = io_clock_now_ns();
+    uint64_t left_ns = wake_ns > now_ns ? wake_ns - now_ns : 0;
+    io_waker_wait(engine->options.waker,
+                  left_ns < timeout_ns ? left_ns : timeout_ns);
+}
+
+static void run(void *context)
+{
+    struct engine *engine = context;
+    for (;;) {
+        bool is_busy = turn(engine);
+        if (engine_core_is_stopped(engine->core)) {
+            break;
+        }
+        if (!is_busy) {
+            wait(engine);
+        }
+    }
+    struct engine_event last = {.kind = ENGINE_EVENT_STOPPED};
+    while (io_mailbox_post(engine->options.port.events, &last) != OK) {
+        io_waker_wait(engine->options.waker, RETRY_NS);
+    }
+}
+
+static uint32_t session_max_of(const struct engine_options *options)
+{
+    if (options->transfer.commands == NULL ||
+        options->transfer.reports == NULL) {
+        return 0;
+    }
+    uint32_t count =
+        io_mailbox_room(options->transfer.reports) / REPORTS_A_SESSION;
+    return count < ENGINE_SESSION_COUNT_MAX ? count : ENGINE_SESSION_COUNT_MAX;
+}
+
+static enum err create_core(struct engine *engine, struct why *why)
+{
+    const struct engine_options *options = &engine->options;
+    struct engine_core_options core = {
+        .page_count = options->pool.page_count,
+        .tokens_per_block = options->pool.layout.tokens_per_block,
+        .max_batch = options->max_batch,
+        .max_seq = options->max_seq,
+        .row_count_max = options->row_count_max,
+        .chunk_tokens = options->chunk_tokens,
+        .chunk_unit = CHUNK_UNIT,
+        .is_chunked = true,
+        .turn_ns_max = options->turn_ns_max,
+        .queue_limit = options->queue_limit,
+        .session_max = session_max_of(options),
+        .kv_transfer_timeout_ns = options->kv_transfer_timeout_ns,
+        .vocab_size = options->vocab_size,
+        .end_tokens = options->end_tokens,
+        .end_token_count = options->end_token_count,
+        .enable_block_reuse = options->enable_block_reuse,
+        .score_row_max = SCORE_ROW_MAX,
+    };
+    for (size_t i = 0; i < sizeof(core.secret); i += sizeof(uint64_t)) {
+        uint64_t word = rng_system();
+        memcpy(core.secret + i, &word, sizeof(word));
+    }
+    return engine_core_create(&core, why, &engine->core);
+}
+
+static enum err create_buffers(struct engine *engine, struct why *why)
+{
+    size_t vocab = engine->options.vocab_size;
+    size_t rows = engine_core_logit_row_max(engine->core);
+    engine->sampler = sampler_create(engine->options.vocab_size);
+    engine->results = mem_new_array(engine_core_job_max(engine->core),
+                                    sizeof(engine->results[0]));
+    engine->scratch = mem_new_array(vocab, sizeof(float));
+    engine->logits = mem_try_aligned(64, rows * vocab * sizeof(float));
+    if (engine->logits == NULL) {
+        return why_say(why, ERR_NO_MEMORY,
+                       "no memory for the logits of %zu rows of %zu", rows,
+                       vocab);
+    }
+    return OK;
+}
+
+enum err engine_start(const struct engine_options *options, struct why *why,
+                      struct engine **engine_out)
+{
+    CHECK(options->port.commands != NULL);
+    CHECK(options->port.events != NULL);
+    struct engine *engine = mem_new(sizeof(*engine));
+    engine->options = *options;
+    enum err err = create_core(engine, why);
+    if (err == OK) {
+        err = create_buffers(engine, why);
+    }
+    if (err == OK) {
+        options->model->ops->set_pool(options->model, &options->pool);
+        err = io_thread_start("engine", run, engine, &engine->thread);
+    }
+    if (err != OK) {
+        engine_destroy(engine);
+        return err;
+    }
+    *engine_out = engine;
+    return OK;
+}
+
+void engine_join(struct engine *engine)
+{
+    io_thread_join(engine->thread);
+    engine->thread = NULL;
+}
+
+/* What serve posted after the end is nobody's but ours. */
+static void free_unread(struct engine *engine)
+{
+    struct engine_command command;
+    while (io_mailbox_take(engine->options.port.commands, &command)) {
+        if (command.kind == ENGINE_SUBMIT) {
+            engine_request_free(command.request);
+        }
+    }
+}
+
+void engine_destroy(struct engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    CHECK(engine->thread == NULL);
+    free_unread(engine);
+    mem_free(engine->logits);
+    mem_free(engine->scratch);
+    mem_free(engine->results);
+    if (engine->sampler != NULL) {
+        sampler_destroy(engine->sampler);
+    }
+    engine_core_destroy(engine->core);
+    mem_free(engine);
+}

@@ -1,0 +1,170 @@
+#pragma once
+/* engine/port: what serve and engine say to each other. Plain structs through
+ * two bounded mailboxes; nothing else crosses.
+ *
+ *   serve loop --- struct engine_command ---> engine thread
+ *   serve loop <-- struct engine_event  ---- engine thread (one post a turn)
+ *
+ * A request's life, as serve sees it (id is serve's, unique in the process):
+ *
+ *   SUBMIT -> TOKEN* (per choice) -> FINISHED (per choice, exactly once)
+ *          -> FAILED (whole request, instead of what is missing)
+ *
+ * then nothing more under that id. The token that ends a choice comes as a
+ * TOKEN like any other (it counts in the usage); FINISHED with STOP names it
+ * once more in `token`, so that its text can be left out. After a CANCEL each
+ * open choice still gets its FINISHED, with CANCELLED. SCORE events come in
+ * order for prompt tokens 1 .. prompt_count - 1 (nothing precedes token 0),
+ * before the first TOKEN. A context-only request gives one TOKEN and
+ * one FINISHED a choice: ENGINE_FINISH_HANDOFF when its KV waits to be pulled.
+ * What the engine still holds after that (pages under a transfer) is its own
+ * affair. CANCEL may cross with the end; an unknown id is ignored. */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "io/mailbox.h"
+#include "model/sampler.h"
+
+enum { ENGINE_CHOICE_COUNT_MAX = 16, ENGINE_STOP_TOKEN_COUNT_MAX = 64 };
+
+enum engine_kind {
+    ENGINE_AGGREGATED, /* prefill and decode here */
+    ENGINE_CONTEXT_ONLY, /* prefill, first token(s), hand over */
+    ENGINE_GENERATION_ONLY, /* pull the prompt's KV, go on from first tokens */
+};
+
+/* Heap object (base/mem). Serve makes it; with SUBMIT it is the engine's. */
+struct engine_request {
+    uint64_t id;
+    enum engine_kind kind;
+    uint64_t arrival_ns;
+    uint64_t deadline_ns; /* to the first token; 0: none */
+    uint64_t scope; /* cache salt: requests of another scope share nothing */
+
+    int32_t *prompt; /* owned */
+    uint32_t prompt_count;
+
+    uint32_t choice_count; /* n: one prefill, then each choice on its own */
+    uint32_t max_new_tokens;
+    uint32_t min_tokens;
+    bool ignore_end;
+    uint32_t stop_token_count;
+    int32_t stop_tokens[ENGINE_STOP_TOKEN_COUNT_MAX];
+    struct sampler_options sampling;
+    struct sampler_bias *biases; /* owned; sampling.biases points here */
+    int32_t logprob_count; /* -1: none; 0..20 */
+    bool score_prompt; /* echo with logprobs: a SCORE event a token */
+
+    /* Hand-off, for the two disaggregated kinds (transfer.md 1.1). */
+    int64_t rid;
+    uint64_t sender_incarnation; /* generation: who holds the KV */
+    char sender_endpoint[280]; /* generation: "tcp://host:port" */
+    int32_t
+        first_tokens[ENGINE_CHOICE_COUNT_MAX]; /* generation: one a choice */
+};
+void engine_request_free(struct engine_request *request); /* NULL is fine */
+
+enum engine_command_kind {
+    ENGINE_SUBMIT,
+    ENGINE_CANCEL, /* the client left, or a stop string matched */
+    ENGINE_CANCEL_CHOICE, /* the same for one choice of n */
+    ENGINE_ABORT_RID, /* /v1/disagg/abort: answered by ENGINE_EVENT_ABORTED */
+    ENGINE_DRAIN, /* refuse new work, finish the rest */
+    ENGINE_STOP /* end the thread; what runs fails */
+};
+
+struct engine_command {
+    enum engine_command_kind kind;
+    uint32_t choice;
+    uint64_t id; /* ABORT_RID: echoed in the answer */
+    int64_t rid;
+    struct engine_request *request; /* SUBMIT only; ownership moves */
+};
+
+enum engine_event_kind {
+    ENGINE_EVENT_TOKEN,
+    ENGINE_EVENT_SCORE, /* logprob of prompt token `index` */
+    ENGINE_EVENT_FINISHED, /* this choice is over */
+    ENGINE_EVENT_FAILED, /* the request is over */
+    ENGINE_EVENT_ABORTED, /* answer to ABORT_RID: `found` */
+    ENGINE_EVENT_STOPPED /* the engine thread has ended */
+};
+
+enum engine_finish {
+    ENGINE_FINISH_STOP, /* an end token or a stop token: `token` */
+    ENGINE_FINISH_LENGTH, /* max_new_tokens or the context length */
+    ENGINE_FINISH_HANDOFF, /* context only: more to come on the other side */
+    ENGINE_FINISH_CANCELLED
+};
+
+/* Where the time went; 0 where a phase did not happen here. */
+struct engine_journey {
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens; /* of the prompt, found in this worker's cache */
+    uint32_t chunk_count;
+    uint64_t queue_ns; /* arrival to first scheduled */
+    uint64_t prefill_ns; /* first scheduled to first token */
+    uint64_t handoff_ns; /* receive posted to KV complete */
+    uint64_t decode_ns; /* first token to last */
+    uint64_t moved_bytes; /* KV received or sent */
+    uint32_t moved_blocks;
+    char backend[16]; /* "ucx", "inproc" */
+    char lane[32]; /* what the backend really used: "sysv", ... */
+};
+
+struct engine_event {
+    enum engine_event_kind kind;
+    uint64_t id;
+    uint32_t choice;
+    uint32_t index; /* TOKEN: 0 is the first generated; SCORE: prompt index */
+    int32_t token;
+    float logprob;
+    uint32_t top_count;
+    struct sampler_top *top; /* heap, the receiver's; NULL when none */
+    enum engine_finish finish;
+    enum err error; /* FAILED: ERR_FULL asks the client to retry later */
+    char reason[120]; /* FAILED: for the client */
+    bool found;
+    struct engine_journey journey; /* FINISHED and FAILED */
+};
+
+/* What serve holds. Both mailboxes are made by node. */
+struct engine_port {
+    struct io_mailbox *commands; /* struct engine_command */
+    struct io_mailbox *events; /* struct engine_event */
+    /* Set by engine_port_post when the command takes work away: the forward
+     * pass looks at it between layers and gives up, so that a cancelled long
+     * prefill ends in the middle of a turn. May be NULL: then at turn heads. */
+    atomic_bool *cancel_hint;
+};
+/* Posts one command, and sets the hint after it where the kind asks for it (in
+ * this order, a hint is never cleared before its command can be seen).
+ * ERR_FULL: nothing was posted, the request is still the caller's. */
+MUST_USE enum err engine_port_post(const struct engine_port *port,
+                                   const struct engine_command *command);
+
+/* Counters, written by the engine thread at each turn's end, read by any. */
+struct engine_stats {
+    uint64_t turns;
+    uint64_t turn_ns_max; /* longest turn since start */
+    uint64_t prefill_tokens, decode_tokens, cached_tokens;
+    uint64_t requests_started, requests_finished, requests_failed,
+        requests_cancelled;
+    uint32_t waiting, running, receiving, sending;
+    uint32_t pages_total, pages_free, pages_cached, pages_leased, pages_used;
+    uint64_t evicted_pages;
+    uint32_t chunk_budget;
+    uint64_t copied_kv_bytes;
+    /* Seen in the process while the core decided, turns with alternatives left
+     * out: other threads count too, so 0 proves, more asks. */
+    uint64_t steady_allocations;
+};
+struct engine_stats_cell;
+struct engine_stats_cell *engine_stats_cell_create(void);
+void engine_stats_cell_destroy(struct engine_stats_cell *cell);
+void engine_stats_publish(struct engine_stats_cell *cell,
+                          const struct engine_stats *stats);
+void engine_stats_read(struct engine_stats_cell *cell,
+                       struct engine_stats *stats_out);

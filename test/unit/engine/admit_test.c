@@ -1,0 +1,209 @@
+#include "unit/engine/rig.h"
+
+/* 16 blocks of 4. Each request needs ceil((30 + 10) / 4) = 10 to its end, though
+ * only 8 at first: one runs, the next waits for its pages, and one behind it
+ * that would fit waits too. */
+static void admission_reserves_to_completion_in_order(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.page_count = 16;
+    struct rig *rig = rig_create(&options);
+    struct engine_stats stats;
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct engine_request *request =
+            rig_request(id, (int)id, id == 3 ? 4 : 30);
+        request->max_new_tokens = 10;
+        rig_submit(rig, request);
+    }
+    rig_turn(rig);
+    engine_core_stats(rig->core, &stats);
+    assert_int_equal(stats.running, 1);
+    assert_int_equal(stats.waiting, 2);
+    rig_run(rig);
+    for (uint64_t id = 1; id <= 3; id++) {
+        int32_t expected[10];
+        rig_expect(rig, (int)id, id == 3 ? 4 : 30, 10, expected);
+        rig_assert_tokens(rig, id, 0, expected, 10, ENGINE_FINISH_LENGTH);
+    }
+    rig_assert_idle(rig);
+    rig_destroy(rig);
+}
+
+/* Blocks that the running request shares cost the next one nothing: with 7 full
+ * blocks in common it needs 3 of the 6 that are left. */
+static void reusable_blocks_are_not_charged(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.page_count = 16;
+    struct rig *rig = rig_create(&options);
+    struct engine_stats stats;
+    for (uint64_t id = 1; id <= 2; id++) {
+        struct engine_request *request = rig_request(id, 1, 30);
+        request->max_new_tokens = 10;
+        rig_submit(rig, request);
+        rig_turn(rig);
+    }
+    rig_turn(rig);
+    engine_core_stats(rig->core, &stats);
+    assert_int_equal(stats.running, 2);
+    rig_run(rig);
+    assert_int_equal(
+        rig_find(rig, 2, 0, ENGINE_EVENT_FINISHED)->journey.cached_tokens, 28);
+    rig_destroy(rig);
+}
+
+/* n choices: 7 shared blocks and 3 of its own for each of 3 is 16, which fits;
+ * a fourth choice can only have less: its length is cut to what the pool can
+ * ever hold. */
+static void every_choice_is_reserved_for(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.page_count = 16;
+    struct rig *rig = rig_create(&options);
+    for (uint64_t id = 1; id <= 2; id++) {
+        struct engine_request *request = rig_request(id, 1, 30);
+        request->max_new_tokens = 10;
+        request->choice_count = 2 + (uint32_t)id;
+        rig_submit(rig, request);
+        rig_run(rig);
+    }
+    int32_t expected[10];
+    rig_expect(rig, 1, 30, 10, expected);
+    for (uint32_t i = 0; i < 3; i++) {
+        rig_assert_tokens(rig, 1, i, expected, 10, ENGINE_FINISH_LENGTH);
+    }
+    /* 7 + 4 x 2 blocks: 36 tokens a choice. */
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_assert_tokens(rig, 2, i, expected, 6, ENGINE_FINISH_LENGTH);
+    }
+    rig_assert_idle(rig);
+    rig_destroy(rig);
+}
+
+static void refuse(struct rig *rig, struct engine_request *request,
+                   enum err error, const char *words)
+{
+    uint64_t id = request->id;
+    rig_submit(rig, request);
+    rig_drain(rig);
+    rig_assert_failed(rig, id, error, words);
+}
+
+/* Each limit names its numbers. */
+static void impossible_requests_are_refused_with_the_sums(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.page_count = 8;
+    struct rig *rig = rig_create(&options);
+    refuse(rig, rig_request(1, 1, 128), ERR_INVALID,
+           "128 tokens; with 1 to generate that is more than max_seq 128");
+    refuse(rig, rig_request(2, 1, 40), ERR_INVALID, "8 blocks of 4");
+    struct engine_request *request = rig_request(3, 1, 10);
+    request->prompt[7] = 1000;
+    refuse(rig, request, ERR_INVALID, "prompt token 7 is 1000");
+    request = rig_request(4, 1, 10);
+    request->choice_count = 9;
+    refuse(rig, request, ERR_INVALID, "n is 9");
+    request = rig_request(5, 1, 10);
+    request->choice_count = 0;
+    refuse(rig, request, ERR_INVALID, "n is 0");
+    request = rig_request(6, 1, 0);
+    refuse(rig, request, ERR_INVALID, "no tokens");
+    request = rig_request(7, 1, 10);
+    request->stop_token_count = 65;
+    refuse(rig, request, ERR_INVALID, "stop tokens: 65");
+    request = rig_request(8, 1, 10);
+    request->sampling.top_p = 7;
+    refuse(rig, request, ERR_INVALID, "top_p");
+    assert_false(rig_turn(rig));
+    rig_assert_idle(rig);
+    rig_destroy(rig);
+}
+
+/* The 17th waiting request is told to come back later. */
+static void a_full_queue_says_so(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    struct rig *rig = rig_create(&options);
+    for (uint64_t id = 1; id <= 17; id++) {
+        rig_submit(rig, rig_request(id, 1, 10));
+    }
+    rig_drain(rig);
+    rig_assert_failed(rig, 17, ERR_FULL, "16 requests wait");
+    rig_run(rig);
+    assert_int_equal(rig_count(rig, 16, ENGINE_EVENT_TOKEN), 4);
+    rig_destroy(rig);
+}
+
+/* 8 lanes: two requests of 4 choices run, the third waits for one to end. */
+static void lanes_are_limited(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    struct rig *rig = rig_create(&options);
+    struct engine_stats stats;
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct engine_request *request = rig_request(id, (int)id, 6);
+        request->choice_count = 4;
+        rig_submit(rig, request);
+    }
+    rig_turn(rig);
+    engine_core_stats(rig->core, &stats);
+    assert_int_equal(stats.running, 2);
+    assert_int_equal(stats.waiting, 1);
+    rig_run(rig);
+    assert_int_equal(rig_count(rig, 3, ENGINE_EVENT_FINISHED), 4);
+    rig_destroy(rig);
+}
+
+/* Draining: what is here ends well, what comes is turned away. */
+static void draining_refuses_new_work_only(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    struct rig *rig = rig_create(&options);
+    rig_submit(rig, rig_request(1, 1, 10));
+    rig_command(rig, ENGINE_DRAIN, 0, 0);
+    refuse(rig, rig_request(2, 1, 10), ERR_FULL, "draining");
+    rig_run(rig);
+    assert_int_equal(rig_count(rig, 1, ENGINE_EVENT_FINISHED), 1);
+    rig_destroy(rig);
+}
+
+/* A prompt of another scope finds nothing, though the tokens are the same. */
+static void scopes_share_no_blocks(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    struct rig *rig = rig_create(&options);
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct engine_request *request = rig_request(id, 1, 30);
+        request->scope = id == 2 ? 9 : 0;
+        rig_submit(rig, request);
+        rig_run(rig);
+        assert_int_equal(
+            rig_find(rig, id, 0, ENGINE_EVENT_FINISHED)->journey.cached_tokens,
+            id == 3 ? 28 : 0);
+    }
+    rig_destroy(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(admission_reserves_to_completion_in_order),
+        cmocka_unit_test(reusable_blocks_are_not_charged),
+        cmocka_unit_test(every_choice_is_reserved_for),
+        cmocka_unit_test(impossible_requests_are_refused_with_the_sums),
+        cmocka_unit_test(a_full_queue_says_so),
+        cmocka_unit_test(lanes_are_limited),
+        cmocka_unit_test(draining_refuses_new_work_only),
+        cmocka_unit_test(scopes_share_no_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
