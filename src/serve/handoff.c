@@ -1,0 +1,252 @@
+/* serve/handoff: what the legs of a hand-off must carry (serve.md 2.10, 6.2),
+ * and the abort of one. */
+#include "serve/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "api/scan.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/tcp.h"
+
+static int refuse(struct why *why, int status, const char *text)
+{
+    IGNORE(why_say(why, ERR_INVALID, "%s", text));
+    return status;
+}
+
+static void warn_auth(struct serve *serve)
+{
+    if (!serve->has_warned_auth) {
+        serve->has_warned_auth = true;
+        log_warn("serve", "hand-offs are accepted without a signature "
+                          "(strict_internal_auth is off)");
+    }
+}
+
+/* Opaque state and endpoint tell us whom to contact: only a signed pair may. */
+static int check_signature(struct serve_request *request, struct why *why)
+{
+    struct serve *serve = request->serve;
+    const struct api_handoff *handoff = &request->body.handoff;
+    bool is_strict = serve->options.config->strict_internal_auth;
+    struct span signature;
+    if (handoff->opaque.data == NULL && handoff->endpoint.data == NULL) {
+        return 0;
+    }
+    if (serve->parts.auth_key.size == 0) {
+        if (is_strict) {
+            return refuse(why, 403,
+                          "hand-offs need an auth key on this worker "
+                          "(--auth-key-file, or strict_internal_auth: false)");
+        }
+        warn_auth(serve);
+        return 0;
+    }
+    if (!http_exchange_header(request->exchange, "x-trtllm-disagg-auth",
+                              &signature)) {
+        if (is_strict) {
+            return refuse(why, 401, "x-trtllm-disagg-auth: is required");
+        }
+        warn_auth(serve);
+        return 0;
+    }
+    return api_sign_verify(serve->parts.auth_key, handoff->endpoint,
+                           handoff->opaque, signature)
+               ? 0
+               : refuse(why, 403, "x-trtllm-disagg-auth: does not match");
+}
+
+static int check_context(struct serve_request *request, struct why *why)
+{
+    const struct api_handoff *handoff = &request->body.handoff;
+    request->kind = ENGINE_CONTEXT_ONLY;
+    if (handoff->schedule_style != 0) {
+        return refuse(why, 400,
+                      "disaggregated_params.schedule_style: "
+                      "generation_first is not supported by this server");
+    }
+    if (!handoff->has_disagg_id) {
+        return refuse(why, 400,
+                      "disaggregated_params.disagg_request_id: is required");
+    }
+    request->rid = handoff->disagg_id;
+    return 0;
+}
+
+static int check_opaque(struct serve_request *request, struct why *why)
+{
+    const struct api_handoff *handoff = &request->body.handoff;
+    const struct config_worker *config = request->serve->options.config;
+    struct api_opaque opaque;
+    if (api_opaque_decode(handoff->opaque, why, &opaque) != OK) {
+        IGNORE(why_prefix(why, ERR_INVALID,
+                          "disaggregated_params.encoded_opaque_state"));
+        return 400;
+    }
+    if (opaque.rid != request->rid) {
+        return refuse(why, 400,
+                      "disaggregated_params.encoded_opaque_state: belongs to "
+                      "another request id");
+    }
+    if (opaque.tokens_per_block != config->tokens_per_block ||
+        opaque.kv_type != 0) {
+        IGNORE(why_say(
+            why, ERR_UNSUPPORTED,
+            "disaggregated_params.encoded_opaque_state: the context server "
+            "has %" PRIu32 " tokens a block and KV type %" PRIu32
+            ", this one %" PRIu32 " and 0",
+            opaque.tokens_per_block, opaque.kv_type, config->tokens_per_block));
+        return 400;
+    }
+    if (opaque.prompt_tokens != request->body.id_count) {
+        IGNORE(why_say(why, ERR_INVALID,
+                       "prompt_token_ids: has %" PRIu32
+                       " ids, the context server had %" PRIu32,
+                       request->body.id_count, opaque.prompt_tokens));
+        return 400;
+    }
+    request->sender_incarnation = opaque.incarnation;
+    return 0;
+}
+
+static int check_first_tokens(const struct serve_request *request,
+                              struct why *why)
+{
+    const struct api_handoff *handoff = &request->body.handoff;
+    if ((int64_t)handoff->first_token_count != request->body.n) {
+        IGNORE(why_say(why, ERR_INVALID,
+                       "disaggregated_params.first_gen_tokens: has %" PRIu32
+                       " tokens, n is %" PRId64,
+                       handoff->first_token_count, request->body.n));
+        return 400;
+    }
+    for (uint32_t i = 0; i < handoff->first_token_count; i++) {
+        if ((uint32_t)handoff->first_tokens[i] >=
+            request->serve->parts.vocab_size) {
+            IGNORE(why_say(why, ERR_INVALID,
+                           "disaggregated_params.first_gen_tokens[%" PRIu32
+                           "]: id %" PRId32 " is not in the vocabulary",
+                           i, handoff->first_tokens[i]));
+            return 400;
+        }
+    }
+    return 0;
+}
+
+static int check_generation(struct serve_request *request, struct why *why)
+{
+    const struct api_handoff *handoff = &request->body.handoff;
+    request->kind = ENGINE_GENERATION_ONLY;
+    if (handoff->schedule_style != 0 || handoff->first_token_count == 0) {
+        return refuse(why, 400,
+                      "disaggregated_params.first_gen_tokens: is required "
+                      "(generation_first is not supported by this server)");
+    }
+    if (handoff->opaque.data == NULL || handoff->endpoint.data == NULL) {
+        return refuse(why, 400,
+                      "disaggregated_params: encoded_opaque_state and "
+                      "ctx_info_endpoint are required");
+    }
+    if (request->body.echo && request->body.logprob_count >= 0) {
+        return refuse(why, 400,
+                      "echo: with logprobs is not supported for "
+                      "generation_only");
+    }
+    if (request->body.truncate_prompt_tokens > 0) {
+        request->body.truncate_prompt_tokens = 0; /* the ids are cut already */
+    }
+    if (api_handoff_rid(handoff, &request->rid) != OK) {
+        return refuse(why, 400,
+                      "disaggregated_params.ctx_request_id: is required");
+    }
+    struct io_address address;
+    if (io_address_parse(handoff->endpoint, why, &address) != OK) {
+        IGNORE(why_prefix(why, ERR_INVALID,
+                          "disaggregated_params.ctx_info_endpoint"));
+        return 400;
+    }
+    memcpy(request->sender_endpoint, handoff->endpoint.data,
+           handoff->endpoint.size);
+    int status = check_first_tokens(request, why);
+    return status == 0 ? check_opaque(request, why) : status;
+}
+
+int serve_handoff_check(struct serve_request *request, struct why *why)
+{
+    const struct api_handoff *handoff = &request->body.handoff;
+    int status = check_signature(request, why);
+    if (status != 0) {
+        return status;
+    }
+    switch (handoff->type) {
+    case API_REQUEST_WHOLE:
+        request->kind = ENGINE_AGGREGATED;
+        return 0;
+    case API_REQUEST_CONTEXT:
+        return check_context(request, why);
+    case API_REQUEST_GENERATION:
+        return check_generation(request, why);
+    }
+    return 0;
+}
+
+static enum err read_abort(struct span body, struct why *why, int64_t *rid_out)
+{
+    struct api_object object;
+    enum err err = api_scan(body, why, &object);
+    if (err != OK) {
+        return err;
+    }
+    const struct api_member *member = api_find(&object, "disagg_request_id");
+    if (member == NULL) {
+        return why_say(why, ERR_INVALID, "disagg_request_id: is required");
+    }
+    err = api_read_int(member->value, 0, INT64_MAX, why, rid_out);
+    return err == OK ? OK : why_prefix(why, err, "disagg_request_id");
+}
+
+/* The engine answers with ENGINE_EVENT_ABORTED under the slot's id. */
+static void post_abort(struct serve_request *request)
+{
+    const struct engine_command command = {
+        .kind = ENGINE_ABORT_RID,
+        .id = request->id,
+        .rid = request->rid,
+    };
+    request->phase = SERVE_IN_ENGINE;
+    if (engine_port_post(&request->serve->parts.engine, &command) != OK) {
+        serve_request_fail(request, &(struct serve_failure){
+                                        .status = 503,
+                                        .message = "the engine is busy",
+                                    });
+    }
+}
+
+void serve_abort(struct serve *serve, struct http_exchange *exchange)
+{
+    struct why why = {{0}};
+    int64_t rid;
+    if (read_abort(http_exchange_body(exchange), &why, &rid) != OK) {
+        serve_reply_failure(serve, exchange,
+                            &(struct serve_failure){
+                                .status = 400,
+                                .message = why.text,
+                                .param = "disagg_request_id",
+                            });
+        return;
+    }
+    struct serve_request *request =
+        serve_request_take(serve, SERVE_ABORT, exchange);
+    if (request == NULL) {
+        serve_reply_failure(serve, exchange,
+                            &(struct serve_failure){
+                                .status = 503,
+                                .message = "too many requests, try again",
+                            });
+        return;
+    }
+    request->rid = rid;
+    post_abort(request);
+}

@@ -1,0 +1,151 @@
+/* serve/info: what the worker says about itself. */
+#include "serve/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "api/scan.h"
+#include "io/clock.h"
+
+static void send_json(struct serve *serve, struct http_exchange *exchange)
+{
+    serve_reply_json(serve, exchange, 200, buf_span(&serve->out));
+}
+
+void serve_info_health(struct serve *serve, struct http_exchange *exchange)
+{
+    static const struct http_header headers[] = {
+        {"x-trtllm-server-state", "draining"}, {"Retry-After", "1"}, {0}};
+    if (serve->is_draining) {
+        http_exchange_reply(exchange, 503, "application/json", headers,
+                            span_of_string("{\"status\":\"draining\"}"));
+        return;
+    }
+    serve_reply_json(serve, exchange, 200,
+                     span_of_string("{\"status\":\"ok\"}"));
+}
+
+void serve_info_version(struct serve *serve, struct http_exchange *exchange)
+{
+    buf_reset(&serve->out);
+    buf_add_string(&serve->out, "{\"version\":");
+    buf_add_json_string(&serve->out, span_of_string(serve->options.version));
+    buf_add_byte(&serve->out, '}');
+    send_json(serve, exchange);
+}
+
+void serve_info_models(struct serve *serve, struct http_exchange *exchange)
+{
+    struct buf *out = &serve->out;
+    const char *comma = "";
+    buf_reset(out);
+    buf_add_string(out, "{\"object\":\"list\",\"data\":[");
+    for (int i = 0; i < SERVE_NAME_COUNT; i++) {
+        if (serve->names[i] == NULL) {
+            continue;
+        }
+        buf_printf(out, "%s{\"id\":", comma);
+        buf_add_json_string(out, span_of_string(serve->names[i]));
+        buf_printf(out,
+                   ",\"object\":\"model\",\"created\":0,"
+                   "\"owned_by\":\"baton\",\"max_model_len\":%" PRIu32 "}",
+                   serve->parts.max_seq);
+        comma = ",";
+    }
+    buf_add_string(out, "]}");
+    send_json(serve, exchange);
+}
+
+static const char *role_name(enum config_role role)
+{
+    switch (role) {
+    case CONFIG_ROLE_CONTEXT:
+        return "context";
+    case CONFIG_ROLE_GENERATION:
+        return "generation";
+    case CONFIG_ROLE_MIXED:
+        break;
+    }
+    return "mixed";
+}
+
+void serve_info_server(struct serve *serve, struct http_exchange *exchange)
+{
+    struct buf *out = &serve->out;
+    const struct config_worker *config = serve->options.config;
+    buf_reset(out);
+    buf_add_string(out, "{\"model\":");
+    buf_add_json_string(out, span_of_string(serve->names[0]));
+    buf_printf(out, ",\"role\":\"%s\",\"incarnation\":\"%" PRIu64 "\"",
+               role_name(config->role), serve->parts.incarnation);
+    buf_printf(out,
+               ",\"tokens_per_block\":%" PRIu32 ",\"max_batch_size\":%" PRIu32
+               ",\"max_seq_len\":%" PRIu32 ",\"vocab_size\":%" PRIu32,
+               config->tokens_per_block, config->max_batch,
+               serve->parts.max_seq, serve->parts.vocab_size);
+    buf_add_string(out, ",\"accepts_msgpack\":false,\"version\":");
+    buf_add_json_string(out, span_of_string(serve->options.version));
+    buf_add_string(out, ",\"disaggregated_params\":{\"ctx_info_endpoint\":[");
+    buf_add_json_string(out, span_of_string(serve->parts.transfer_endpoint));
+    buf_add_string(out, "]}}");
+    send_json(serve, exchange);
+}
+
+void serve_info_metrics(struct serve *serve, struct http_exchange *exchange)
+{
+    struct engine_stats engine = {0};
+    if (serve->parts.stats != NULL) {
+        engine_stats_read(serve->parts.stats, &engine);
+    }
+    buf_reset(&serve->out);
+    serve_stats_print(serve->stats, serve->used_count, &engine, &serve->out);
+    http_exchange_reply(exchange, 200, "text/plain; version=0.0.4", NULL,
+                        buf_span(&serve->out));
+}
+
+void serve_info_transfers(struct serve *serve, struct http_exchange *exchange)
+{
+    buf_reset(&serve->out);
+    serve_transfers_print(&serve->transfers, &serve->out);
+    send_json(serve, exchange);
+}
+
+/* POST {"offset": seconds}: what a front end found our clock to be ahead. */
+static enum err read_offset(struct span body, struct why *why,
+                            double *offset_out)
+{
+    struct api_object object;
+    enum err err = api_scan(body, why, &object);
+    if (err != OK) {
+        return err;
+    }
+    const struct api_member *member = api_find(&object, "offset");
+    if (member == NULL) {
+        return why_say(why, ERR_INVALID, "offset: is required");
+    }
+    err = api_read_number(member->value, -1e12, 1e12, why, offset_out);
+    return err == OK ? OK : why_prefix(why, err, "offset");
+}
+
+void serve_info_clock(struct serve *serve, struct http_exchange *exchange)
+{
+    struct why why = {{0}};
+    struct buf *out = &serve->out;
+    if (span_equals_string(http_exchange_method(exchange), "POST") &&
+        read_offset(http_exchange_body(exchange), &why, &serve->clock_offset) !=
+            OK) {
+        serve_reply_failure(serve, exchange,
+                            &(struct serve_failure){
+                                .status = 400,
+                                .message = why.text,
+                                .param = "offset",
+                            });
+        return;
+    }
+    buf_reset(out);
+    buf_printf(out,
+               "{\"receive_ts\":%.9f,\"transmit_ts\":%.9f,\"offset\":%.9g}",
+               (double)http_exchange_arrival_ns(exchange) / 1e9,
+               (double)io_clock_now_ns() / 1e9, serve->clock_offset);
+    send_json(serve, exchange);
+}

@@ -1,0 +1,53 @@
+#pragma once
+/* serve/serve: a worker's HTTP side. Listens at once and answers every route
+ * with 503 `starting` until `serve_set_ready`; then takes requests, has them
+ * tokenised by a text worker, submits them to the engine and streams what comes
+ * back. One thread: the loop's. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "config/worker.h"
+#include "engine/port.h"
+#include "io/loop.h"
+#include "text/chat.h"
+#include "text/tokenizer.h"
+
+struct serve;
+
+struct serve_options {
+    struct io_loop *loop;
+    const struct config_worker *config; /* outlives it */
+    const char *version;
+};
+/* ERR_IO: port in use ... */
+MUST_USE enum err serve_open(const struct serve_options *options,
+                             struct why *why, struct serve **serve_out);
+uint16_t serve_port(const struct serve *serve);
+
+/* All outlive the serve. The events mailbox of the port has a waker that is not
+ * attached yet: serve attaches it to the loop. */
+struct serve_parts {
+    const struct text_tokenizer *tokenizer;
+    const struct text_chat
+        *chat; /* NULL: chat requests are refused, `chat_why` */
+    const char *chat_why;
+    const char *model_name; /* file stem */
+    const char *general_name; /* "" when the file has none */
+    uint32_t vocab_size;
+    uint32_t max_seq; /* tokens of prompt and answer together */
+    uint64_t incarnation;
+    const char *transfer_endpoint; /* "tcp://host:port" */
+    struct engine_port engine;
+    struct io_waker *event_waker;
+    struct engine_stats_cell *stats;
+    struct span auth_key; /* empty: none */
+};
+MUST_USE enum err serve_set_ready(struct serve *serve,
+                                  const struct serve_parts *parts,
+                                  struct why *why);
+/* Health says draining, new work is refused with 503; `on_idle` once all
+ * exchanges are answered. */
+void serve_drain(struct serve *serve, void (*on_idle)(void *context),
+                 void *context);
+void serve_close(struct serve *serve);

@@ -1,0 +1,28 @@
+#pragma once
+/* serve/transfers: the last hand-offs and where their time went, for people
+ * (GET /transfers). Open; the loop's thread. */
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "engine/port.h"
+
+enum { SERVE_TRANSFER_COUNT_MAX = 64 };
+
+struct serve_transfer {
+    uint64_t id;
+    int64_t rid;
+    enum engine_kind kind;
+    bool is_failed;
+    uint64_t ended_wall_ms;
+    struct engine_journey journey;
+};
+struct serve_transfers {
+    /* private */
+    uint64_t count; /* ever */
+    struct serve_transfer ring[SERVE_TRANSFER_COUNT_MAX];
+};
+void serve_transfers_add(struct serve_transfers *transfers,
+                         const struct serve_transfer *transfer);
+/* Newest first. */
+void serve_transfers_print(const struct serve_transfers *transfers,
+                           struct buf *out);

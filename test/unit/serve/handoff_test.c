@@ -1,0 +1,396 @@
+#include "world.h"
+
+#include "api/handoff.h"
+
+#define JSON "Content-Type: application/json\r\n"
+#define RID "4611686018427387905"
+
+/* Proof: a context leg's answer has what the generation leg needs: the id it
+ * was given, first tokens, the state and where to pull from. [serve T19] the
+ * id is one no double holds. */
+static void a_context_leg_answers_with_the_handoff(void **state)
+{
+    struct world *world = *state;
+    struct client *client = client_post(
+        world, "/v1/completions",
+        "{\"model\":\"stem\",\"prompt\":\"ab\",\"stream\":false,"
+        "\"stream_options\":null,\"disaggregated_params\":{\"request_type\":"
+        "\"context_only\",\"disagg_request_id\":" RID ","
+        "\"schedule_style\":0,\"return_prompt_token_ids_b64\":true}}");
+    struct engine_request *made = world_submitted(world);
+    assert_int_equal(made->kind, ENGINE_CONTEXT_ONLY);
+    assert_true(made->rid == INT64_C(4611686018427387905));
+    world_say(world, made->id, 0, 0, "H");
+    world_finish(world, made->id, 0, ENGINE_FINISH_HANDOFF, 0);
+    client_await(world, client, NULL);
+    client_has(client, "\"finish_reason\":\"length\"");
+    client_has(client, "\"ctx_request_id\":" RID ",\"disagg_request_id\":" RID
+                       ",\"first_gen_tokens\":[75]");
+    client_has(client, "\"ctx_info_endpoint\":\"tcp://127.0.0.1:7\"");
+    client_has(client, "\"prompt_token_ids_b64\":\"AQAAAGQAAABlAAAA\"");
+    struct api_opaque opaque;
+    struct why why;
+    char *at = strstr(client->data, "encoded_opaque_state\":\"") + 23;
+    assert_int_equal(
+        api_opaque_decode(span_of(at, strcspn(at, "\"")), &why, &opaque), OK);
+    assert_true(opaque.incarnation == UINT64_C(0xfedcba9876543210));
+    assert_true(opaque.rid == INT64_C(4611686018427387905));
+    assert_int_equal(opaque.prompt_tokens, 3);
+    assert_int_equal(opaque.tokens_per_block, 32);
+    client_close(client);
+    engine_request_free(made);
+}
+
+/* Proof: n choices share one hand-off with a first token each; one that goes
+ * on makes all go on. Ids come as a list when base64 was not asked for. */
+static void n_choices_are_handed_over_together(void **state)
+{
+    struct world *world = *state;
+    struct client *client = client_post(
+        world, "/v1/completions",
+        "{\"model\":\"stem\",\"prompt\":[5],\"n\":2,\"disaggregated_params\":"
+        "{\"request_type\":\"context_only\",\"disagg_request_id\":9}}");
+    struct engine_request *made = world_submitted(world);
+    world_token(world, made->id, 0, 0, MODEL_EOS);
+    world_finish(world, made->id, 0, ENGINE_FINISH_STOP, MODEL_EOS);
+    world_say(world, made->id, 1, 0, "H");
+    world_finish(world, made->id, 1, ENGINE_FINISH_HANDOFF, 0);
+    client_await(world, client, NULL);
+    char *first = strstr(client->data, "\"first_gen_tokens\":[2,75]");
+    assert_non_null(first);
+    assert_non_null(strstr(first + 1, "\"first_gen_tokens\":[2,75]"));
+    client_lacks(client, "\"finish_reason\":\"stop\"");
+    client_has(client, "\"prompt_token_ids\":[5]");
+    client_close(client);
+    engine_request_free(made);
+}
+
+struct leg {
+    const char *key, *signature; /* NULL signature: made with `key` */
+    bool without_header;
+    uint32_t prompt_tokens, tokens_per_block;
+    const char *endpoint; /* JSON */
+    const char *first; /* JSON list */
+    const char *extra; /* members of the body, a comma in front */
+    const char *params; /* the same for disaggregated_params */
+};
+
+static struct leg good_leg(void)
+{
+    return (struct leg){
+        .key = "secret",
+        .prompt_tokens = 3,
+        .tokens_per_block = 32,
+        .endpoint = "\"tcp://10.0.0.1:5000\"",
+        .first = "[75]",
+        .extra = "",
+        .params = "",
+    };
+}
+
+static struct client *send_leg(struct world *world, const struct leg *leg)
+{
+    char headers[512], body[2048], signature[80];
+    struct buf opaque;
+    buf_init(&opaque, 1024);
+    api_opaque_encode(
+        &(struct api_opaque){.incarnation = 77,
+                             .rid = 5,
+                             .prompt_tokens = leg->prompt_tokens,
+                             .tokens_per_block = leg->tokens_per_block},
+        &opaque);
+    api_sign(span_of_string(leg->key), span_of_string("tcp://10.0.0.1:5000"),
+             buf_span(&opaque), signature);
+    snprintf(headers, sizeof(headers), JSON "%s%s%s",
+             leg->without_header ? "" : "x-trtllm-disagg-auth: ",
+             leg->without_header ? ""
+             : leg->signature    ? leg->signature
+                                 : signature,
+             leg->without_header ? "" : "\r\n");
+    snprintf(body, sizeof(body),
+             "{\"model\":\"stem\",\"prompt\":[5,6,7]%s,"
+             "\"disaggregated_params\":{\"request_type\":\"generation_only\","
+             "\"ctx_request_id\":5,\"disagg_request_id\":5,"
+             "\"first_gen_tokens\":%s,\"encoded_opaque_state\":\"%s\","
+             "\"ctx_dp_rank\":0,\"ctx_info_endpoint\":%s,\"schedule_style\":0,"
+             "\"ctx_usage\":{\"prompt_tokens\":32,\"completion_tokens\":1,"
+             "\"total_tokens\":33,\"prompt_tokens_details\":{\"cached_tokens\":"
+             "1}}%s}}",
+             leg->extra, leg->first, buf_string(&opaque), leg->endpoint,
+             leg->params);
+    buf_finish(&opaque);
+    return client_send(world, "POST", "/v1/completions", headers, body);
+}
+
+static void leg_refused(struct world *world, const struct leg *leg, int status,
+                        const char *text)
+{
+    struct client *client = send_leg(world, leg);
+    client_await(world, client, NULL);
+    if (client_status(client) != status) {
+        fail_msg("wanted %d: %s", status, client->data);
+    }
+    client_has(client, text);
+    client_close(client);
+}
+
+/* [serve T103] Proof: right signature in; missing, wrong and foreign ones
+ * out; a list counts as its first endpoint. */
+static void a_generation_leg_must_be_signed(void **state)
+{
+    struct world *world = *state;
+    struct leg leg = good_leg();
+    struct client *client = send_leg(world, &leg);
+    struct engine_request *made = world_submitted(world);
+    assert_int_equal(made->kind, ENGINE_GENERATION_ONLY);
+    assert_int_equal(made->rid, 5);
+    assert_int_equal(made->sender_incarnation, 77);
+    assert_string_equal(made->sender_endpoint, "tcp://10.0.0.1:5000");
+    assert_int_equal(made->first_tokens[0], 75);
+    client_close(client);
+    engine_request_free(made);
+    assert_int_equal(world_command(world).kind, ENGINE_CANCEL);
+    leg.without_header = true;
+    leg_refused(world, &leg, 401, "x-trtllm-disagg-auth");
+    leg = good_leg();
+    leg.key = "other";
+    leg_refused(world, &leg, 403, "does not match");
+    leg = good_leg();
+    leg.signature = "sha256=00";
+    leg_refused(world, &leg, 403, "does not match");
+    leg = good_leg();
+    leg.endpoint = "\"tcp://evil:1\"";
+    leg_refused(world, &leg, 403, "does not match");
+    leg = good_leg();
+    leg.endpoint = "[\"tcp://10.0.0.1:5000\",\"tcp://other:1\"]";
+    client = send_leg(world, &leg);
+    made = world_submitted(world);
+    assert_string_equal(made->sender_endpoint, "tcp://10.0.0.1:5000");
+    client_close(client);
+    engine_request_free(made);
+}
+
+/* [serve T103] Proof: with no key at all a strict worker refuses, and one
+ * told otherwise lets pass. */
+static void without_a_key_strictness_decides(void **state)
+{
+    struct world *world = *state;
+    struct leg leg = good_leg();
+    (void)world;
+    struct world *open = calloc(1, sizeof(*open));
+    world_open(open);
+    world_ready(open);
+    leg_refused(open, &leg, 403, "auth key");
+    open->config.strict_internal_auth = false;
+    struct client *client = send_leg(open, &leg);
+    struct engine_request *made = world_submitted(open);
+    client_close(client);
+    engine_request_free(made);
+    world_close(open);
+    free(open);
+}
+
+/* Proof: what does not fit this worker or contradicts itself is named. */
+static void a_leg_that_does_not_fit_is_refused(void **state)
+{
+    struct world *world = *state;
+    struct leg leg = good_leg();
+    leg.prompt_tokens = 4;
+    leg_refused(world, &leg, 400, "the context server had 4");
+    leg = good_leg();
+    leg.tokens_per_block = 64;
+    leg_refused(world, &leg, 400, "64 tokens a block");
+    leg = good_leg();
+    leg.first = "[75,76]";
+    leg_refused(world, &leg, 400, "first_gen_tokens");
+    leg = good_leg();
+    leg.first = "[300]";
+    leg_refused(world, &leg, 400, "300");
+    leg = good_leg();
+    leg.first = "[]";
+    leg_refused(world, &leg, 400, "generation_first");
+    leg = good_leg();
+    leg.extra = ",\"echo\":true,\"logprobs\":1";
+    leg_refused(world, &leg, 400, "echo");
+}
+
+static void answer_leg(struct world *world, const struct leg *leg,
+                       const char *more, bool repeats_first,
+                       struct client **client_out)
+{
+    *client_out = send_leg(world, leg);
+    struct engine_request *made = world_submitted(world);
+    if (repeats_first) {
+        world_token(world, made->id, 0, 0, TOKEN_OF('H'));
+    }
+    world_say(world, made->id, 0, 1, more);
+    world_finish(world, made->id, 0, ENGINE_FINISH_LENGTH, 0);
+    client_await(world, *client_out, NULL);
+    engine_request_free(made);
+}
+
+/* [serve T36 T37] Proof: the first token shows exactly once and counts,
+ * whether the engine repeats it or not; the prompt's numbers are the context
+ * server's, in the body and in the usage chunk. */
+static void the_first_token_shows_once(void **state)
+{
+    struct world *world = *state;
+    for (int i = 0; i < 2; i++) {
+        struct client *client;
+        struct leg leg = good_leg();
+        answer_leg(world, &leg, "ey!", i == 0, &client);
+        client_has(client, "\"text\":\"Hey!\"");
+        client_has(client, "\"usage\":{\"prompt_tokens\":32,"
+                           "\"completion_tokens\":4,\"total_tokens\":36,"
+                           "\"prompt_tokens_details\":{\"cached_tokens\":1}}");
+        client_close(client);
+        leg.extra = ",\"stream\":true,\"stream_options\":{}";
+        answer_leg(world, &leg, "ey!", i == 0, &client);
+        client_has(client, "\"choices\":[],\"usage\":{\"prompt_tokens\":32,"
+                           "\"completion_tokens\":4,\"total_tokens\":36");
+        client_close(client);
+        leg.extra = ",\"max_tokens\":1";
+        answer_leg(world, &leg, "", i == 0, &client);
+        client_has(client, "\"text\":\"H\"");
+        client_has(client, "\"completion_tokens\":1");
+        client_close(client);
+    }
+}
+
+/* [serve T37] Proof: an end token handed over as the first shows nothing. */
+static void an_end_token_may_be_the_first(void **state)
+{
+    struct world *world = *state;
+    struct leg leg = good_leg();
+    leg.first = "[2]";
+    struct client *client = send_leg(world, &leg);
+    struct engine_request *made = world_submitted(world);
+    world_finish(world, made->id, 0, ENGINE_FINISH_STOP, MODEL_EOS);
+    client_await(world, client, NULL);
+    client_has(client, "\"text\":\"\"");
+    client_has(client, "\"finish_reason\":\"stop\"");
+    client_has(client, "\"completion_tokens\":1");
+    client_close(client);
+    engine_request_free(made);
+}
+
+/* Proof: a stop string that begins in the first token is found. */
+static void a_stop_string_may_begin_in_the_first_token(void **state)
+{
+    struct world *world = *state;
+    struct client *client;
+    struct leg leg = good_leg();
+    leg.extra = ",\"stop\":\"Hey\"";
+    answer_leg(world, &leg, "ey!", false, &client);
+    client_has(client, "\"text\":\"\"");
+    client_has(client, "\"stop_reason\":\"Hey\"");
+    client_close(client);
+}
+
+/* Proof: a lost hand-off has its own type, so that the front end may begin
+ * again; [serve T96] on the worker's side. */
+static void a_lost_handoff_has_its_own_type(void **state)
+{
+    struct world *world = *state;
+    struct leg leg = good_leg();
+    struct client *client = send_leg(world, &leg);
+    struct engine_request *made = world_submitted(world);
+    world_fail(world, made->id, ERR_CLOSED, "the sender is gone");
+    client_await(world, client, NULL);
+    assert_int_equal(client_status(client), 502);
+    client_has(client, "\"type\":\"kv_transfer_failed\"");
+    client_close(client);
+    engine_request_free(made);
+    world_answers(world, "GET", "/transfers", "", "", 200,
+                  "\"disagg_request_id\":5,\"role\":\"generation\","
+                  "\"result\":\"failed\"");
+}
+
+/* Proof: an abort goes to the engine by its rid, and its word comes back. */
+static void an_abort_is_answered_by_the_engine(void **state)
+{
+    struct world *world = *state;
+    for (int found = 0; found < 2; found++) {
+        struct client *client = client_post(world, "/v1/disagg/abort",
+                                            "{\"disagg_request_id\":" RID "}");
+        struct engine_command command = world_command(world);
+        assert_int_equal(command.kind, ENGINE_ABORT_RID);
+        assert_true(command.rid == INT64_C(4611686018427387905));
+        world_post(world, &(struct engine_event){.kind = ENGINE_EVENT_ABORTED,
+                                                 .id = command.id,
+                                                 .found = found == 1});
+        client_await(world, client, NULL);
+        assert_int_equal(client_status(client), found ? 200 : 404);
+        client_close(client);
+    }
+    world_answers(world, "POST", "/v1/disagg/abort", JSON,
+                  "{\"disagg_request_id\":\"5\"}", 400, "integer");
+}
+
+/* Proof: log probabilities of the first token cross with the hand-off. */
+static void first_logprobs_cross_with_the_handoff(void **state)
+{
+    struct world *world = *state;
+    struct client *client = client_post(
+        world, "/v1/completions",
+        "{\"model\":\"stem\",\"prompt\":[5],\"logprobs\":0,"
+        "\"disaggregated_params\":{\"request_type\":\"context_only\","
+        "\"disagg_request_id\":9}}");
+    struct engine_request *made = world_submitted(world);
+    world_say(world, made->id, 0, 0, "H");
+    world_finish(world, made->id, 0, ENGINE_FINISH_HANDOFF, 0);
+    client_await(world, client, NULL);
+    client_has(client, "\"first_gen_log_probs\":[{\"logprob\":-0.5,\"top\":[]}"
+                       "]");
+    client_close(client);
+    engine_request_free(made);
+}
+
+/* Proof: and the generation leg shows them for its first token, cut to what
+ * was asked for, then those of its own engine. */
+static void first_logprobs_show_on_the_other_side(void **state)
+{
+    struct world *world = *state;
+    struct client *client;
+    struct leg leg = good_leg();
+    leg.extra = ",\"logprobs\":1";
+    leg.params = ",\"first_gen_log_probs\":[{\"logprob\":-0.25,\"top\":"
+                 "[[75,-0.25],[76,-3]]}]";
+    answer_leg(world, &leg, "i", true, &client);
+    client_has(client, "\"tokens\":[\"H\",\"i\"],"
+                       "\"token_logprobs\":[-0.25,-0.5]");
+    client_has(client, "\"top_logprobs\":[{\"H\":-0.25},{\"i\":-0.5}]");
+    client_close(client);
+}
+
+static int open_signed(void **state)
+{
+    *state = calloc(1, sizeof(struct world));
+    world_open(*state);
+    ((struct world *)*state)->parts.auth_key = span_of_string("secret");
+    world_ready(*state);
+    return 0;
+}
+
+#undef TEST
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, open_signed, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_context_leg_answers_with_the_handoff),
+        TEST(n_choices_are_handed_over_together),
+        TEST(a_generation_leg_must_be_signed),
+        TEST(without_a_key_strictness_decides),
+        TEST(a_leg_that_does_not_fit_is_refused),
+        TEST(the_first_token_shows_once),
+        TEST(an_end_token_may_be_the_first),
+        TEST(a_stop_string_may_begin_in_the_first_token),
+        TEST(a_lost_handoff_has_its_own_type),
+        TEST(an_abort_is_answered_by_the_engine),
+        TEST(first_logprobs_cross_with_the_handoff),
+        TEST(first_logprobs_show_on_the_other_side),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+#include "world.h"
+
+/* Proof: what a front end reads to prepare a server (serve.md 1.4). */
+static void the_server_says_what_it_is(void **state)
+{
+    struct world *world = *state;
+    world_answers(world, "GET", "/server_info", "", "", 200,
+                  "\"tokens_per_block\":32,\"max_batch_size\":4,"
+                  "\"max_seq_len\":200");
+    world_answers(world, "GET", "/server_info", "", "", 200,
+                  "\"disaggregated_params\":{\"ctx_info_endpoint\":"
+                  "[\"tcp://127.0.0.1:7\"]}");
+    world_answers(world, "GET", "/server_info", "", "", 200,
+                  "\"incarnation\":\"18364758544493064720\"");
+    world_answers(world, "GET", "/version", "", "", 200,
+                  "{\"version\":\"9.9\"}");
+}
+
+/* Proof: both names of the file, or only the one given. */
+static void models_are_listed(void **state)
+{
+    struct world *world = *state;
+    world_answers(world, "GET", "/v1/models", "", "", 200, "\"id\":\"stem\"");
+    world_answers(world, "GET", "/v1/models", "", "", 200,
+                  "\"id\":\"General Name\"");
+    struct world *named = calloc(1, sizeof(*named));
+    world_open(named);
+    strcpy(named->config.served_model_name, "mine");
+    world_ready(named);
+    struct client *client = client_send(named, "GET", "/v1/models", "", "");
+    client_await(named, client, NULL);
+    client_has(client, "\"id\":\"mine\"");
+    client_lacks(client, "stem");
+    client_close(client);
+    world_close(named);
+    free(named);
+}
+
+/* Proof: the clock's two times, and an offset that is kept. */
+static void the_clock_can_be_compared(void **state)
+{
+    struct world *world = *state;
+    world_answers(world, "GET", "/steady_clock_offset", "", "", 200,
+                  "\"receive_ts\":");
+    world_answers(world, "POST", "/steady_clock_offset",
+                  "Content-Type: application/json\r\n", "{\"offset\":-1.5}",
+                  200, "\"offset\":-1.5");
+    world_answers(world, "POST", "/steady_clock_offset",
+                  "Content-Type: application/json\r\n", "{\"offset\":\"x\"}",
+                  400, "\"param\":\"offset\"");
+}
+
+/* Proof: the engine's counters show in the exposition, in base units. */
+static void metrics_show_the_engine(void **state)
+{
+    struct world *world = *state;
+    engine_stats_publish(world->stats,
+                         &(struct engine_stats){.turns = 7,
+                                                .turn_ns_max = 1500000000,
+                                                .pages_free = 3});
+    world_answers(world, "GET", "/metrics", "", "", 200,
+                  "baton_engine_turns_total 7");
+    world_answers(world, "GET", "/metrics", "", "", 200,
+                  "baton_engine_turn_max_seconds 1.5");
+    world_answers(world, "GET", "/prometheus/metrics", "", "", 200,
+                  "baton_kv_pages_free 3");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_server_says_what_it_is),
+        TEST(models_are_listed),
+        TEST(the_clock_can_be_compared),
+        TEST(metrics_show_the_engine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

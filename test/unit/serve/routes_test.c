@@ -1,0 +1,81 @@
+#include "world.h"
+
+#define JSON "Content-Type: application/json\r\n"
+
+/* [serve T13] Proof: each path with its own method, then with another: 405 and
+ * the methods it takes. */
+static void each_path_takes_its_methods(void **state)
+{
+    struct world *world = *state;
+    static const char *const gets[] = {"/v1/models",  "/health",
+                                       "/version",    "/metrics",
+                                       "/transfers",  "/prometheus/metrics",
+                                       "/server_info"};
+    static const char *const posts[] = {"/v1/completions",
+                                        "/v1/chat/completions", "/tokenize",
+                                        "/detokenize", "/v1/disagg/abort"};
+    for (size_t i = 0; i < sizeof(gets) / sizeof(gets[0]); i++) {
+        world_answers(world, "GET", gets[i], "", "", 200, "");
+        world_answers(world, "POST", gets[i], JSON, "{}", 405, "Allow: GET");
+    }
+    for (size_t i = 0; i < sizeof(posts) / sizeof(posts[0]); i++) {
+        world_answers(world, "GET", posts[i], "", "", 405, "Allow: POST");
+        world_answers(world, "POST", posts[i], JSON, "{}", 400,
+                      "\"error\":{\"message\"");
+        world_answers(world, "POST", posts[i], JSON, "{", 400, "\"detail\"");
+    }
+    world_answers(world, "DELETE", "/steady_clock_offset", "", "", 405,
+                  "Allow: GET, POST");
+    world_answers(world, "GET", "/nowhere", "", "", 404, "no such path");
+}
+
+/* [serve T13] Proof: a body must say it is JSON; parameters do not matter. */
+static void a_body_must_be_json(void **state)
+{
+    struct world *world = *state;
+    world_answers(world, "POST", "/tokenize", "Content-Type: text/plain\r\n",
+                  "{\"prompt\":\"a\"}", 415, "application/json");
+    world_answers(world, "POST", "/tokenize", "", "{\"prompt\":\"a\"}", 415,
+                  "application/json");
+    world_answers(world, "POST", "/tokenize",
+                  "Content-Type: Application/JSON; charset=utf-8\r\n",
+                  "{\"prompt\":\"a\"}", 200, "\"tokens\":[1,100]");
+    world_answers(world, "POST", "/tokenize", JSON "X-TRTLLM-Msgpack: 1\r\n",
+                  "{\"prompt\":\"a\"}", 415, "application/json");
+}
+
+/* Proof: [serve T8 T20] before the model is loaded every path says so, with
+ * the headers that a front end looks for. */
+static void every_path_says_starting(void **state)
+{
+    struct world *world = *state;
+    static const char *const paths[] = {"/health", "/server_info", "/nowhere"};
+    for (size_t i = 0; i < 3; i++) {
+        world_answers(world, "GET", paths[i], "", "", 503,
+                      "x-trtllm-server-state: starting");
+        world_answers(world, "GET", paths[i], "", "", 503, "Retry-After: 1");
+    }
+    world_answers(world, "POST", "/v1/completions", JSON, "{}", 503,
+                  "\"type\":\"ServiceUnavailableError\",\"param\":null,"
+                  "\"code\":\"starting\"");
+    world_ready(world);
+    world_answers(world, "GET", "/health", "", "", 200, "{\"status\":\"ok\"}");
+}
+
+static int open_loading(void **state)
+{
+    *state = calloc(1, sizeof(struct world));
+    world_open(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_path_takes_its_methods),
+        TEST(a_body_must_be_json),
+        cmocka_unit_test_setup_teardown(every_path_says_starting, open_loading,
+                                        close_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

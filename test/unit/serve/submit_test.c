@@ -1,0 +1,159 @@
+#include "world.h"
+
+#include <stdio.h>
+
+/* Sends a completion of these members; what the engine gets. The client's
+ * exchange is left open and goes when the world closes. */
+static struct engine_request *submit(struct world *world, const char *members,
+                                     struct client **client_out)
+{
+    char body[4096];
+    snprintf(body, sizeof(body), "{\"model\":\"stem\",%s}", members);
+    *client_out = client_post(world, "/v1/completions", body);
+    struct engine_command command;
+    do { /* the CANCEL of the one before may come first */
+        command = world_command(world);
+    } while (command.kind != ENGINE_SUBMIT);
+    return command.request;
+}
+
+static void refused(struct world *world, const char *members, const char *text)
+{
+    char body[8192];
+    snprintf(body, sizeof(body), "{\"model\":\"stem\",%s}", members);
+    world_answers(world, "POST", "/v1/completions",
+                  "Content-Type: application/json\r\n", body, 400, text);
+}
+
+/* Proof: each setting arrives where the engine looks for it. */
+static void settings_reach_the_engine(void **state)
+{
+    struct world *world = *state;
+    struct client *client;
+    struct engine_request *made =
+        submit(world,
+               "\"prompt\":[5,6],\"max_tokens\":7,\"min_tokens\":2,\"n\":3,"
+               "\"ignore_eos\":true,\"stop_token_ids\":[9],\"temperature\":0.5,"
+               "\"top_k\":-1,\"top_p\":0.25,\"min_p\":0.125,\"seed\":42,"
+               "\"presence_penalty\":1,\"frequency_penalty\":-1,"
+               "\"repetition_penalty\":2,\"logit_bias\":{\"8\":3}",
+               &client);
+    assert_int_equal(made->kind, ENGINE_AGGREGATED);
+    assert_int_equal(made->prompt_count, 2);
+    assert_int_equal(made->prompt[1], 6);
+    assert_int_equal(made->max_new_tokens, 7);
+    assert_int_equal(made->min_tokens, 2);
+    assert_int_equal(made->choice_count, 3);
+    assert_true(made->ignore_end);
+    assert_int_equal(made->stop_token_count, 1);
+    assert_int_equal(made->stop_tokens[0], 9);
+    assert_true(made->sampling.temperature == 0.5f);
+    assert_int_equal(made->sampling.top_k, 0);
+    assert_true(made->sampling.top_p == 0.25f);
+    assert_true(made->sampling.min_p == 0.125f);
+    assert_int_equal(made->sampling.seed, 42);
+    assert_true(made->sampling.presence_penalty == 1);
+    assert_true(made->sampling.frequency_penalty == -1);
+    assert_true(made->sampling.repetition_penalty == 2);
+    assert_int_equal(made->sampling.bias_count, 1);
+    assert_int_equal(made->biases[0].token, 8);
+    assert_true(made->biases[0].bias == 3);
+    assert_int_equal(made->logprob_count, -1);
+    assert_false(made->score_prompt);
+    assert_int_equal(made->scope, 0);
+    engine_request_free(made);
+    client_close(client);
+}
+
+/* Proof: 16 unless said otherwise, and never beyond the context of 200. */
+static void answers_are_clipped_to_the_context(void **state)
+{
+    struct world *world = *state;
+    struct client *client;
+    struct engine_request *made = submit(world, "\"prompt\":[5]", &client);
+    assert_int_equal(made->max_new_tokens, 16);
+    engine_request_free(made);
+    client_close(client);
+    made = submit(world, "\"prompt\":[5],\"max_tokens\":100000", &client);
+    assert_int_equal(made->max_new_tokens, 199);
+    engine_request_free(made);
+    client_close(client);
+}
+
+/* Proof: too long a prompt is refused with the numbers, an id outside the
+ * vocabulary with the id, an empty prompt as such. */
+static void bad_prompts_are_refused_with_numbers(void **state)
+{
+    struct world *world = *state;
+    char members[1024] = "\"prompt\":[5";
+    refused(world, "\"prompt\":[5,261]", "261");
+    refused(world, "\"prompt\":\"\",\"add_special_tokens\":false",
+            "must not be empty");
+    refused(world, "\"prompt\":\"a\",\"stop_token_ids\":[300]", "300");
+    refused(world, "\"prompt\":\"a\",\"logit_bias\":{\"300\":1}", "logit_bias");
+    for (int i = 0; i < 199; i++) {
+        strcat(members, ",5");
+    }
+    strcat(members, "]");
+    refused(world, members, "200 tokens");
+}
+
+/* Proof: the last tokens stay, and a long prompt passes when cut. */
+static void a_cut_prompt_keeps_its_end(void **state)
+{
+    struct world *world = *state;
+    struct client *client;
+    struct engine_request *made = submit(
+        world, "\"prompt\":[5,6,7,8],\"truncate_prompt_tokens\":2", &client);
+    assert_int_equal(made->prompt_count, 2);
+    assert_int_equal(made->prompt[0], 7);
+    engine_request_free(made);
+    client_close(client);
+}
+
+/* Proof: equal salts share a scope, others do not, none is scope 0. */
+static void a_salt_makes_a_scope(void **state)
+{
+    struct world *world = *state;
+    uint64_t scopes[3];
+    static const char *const salts[] = {"a", "a", "b"};
+    for (int i = 0; i < 3; i++) {
+        char members[64];
+        struct client *client;
+        snprintf(members, sizeof(members),
+                 "\"prompt\":[5],\"cache_salt\":\"%s\"", salts[i]);
+        struct engine_request *made = submit(world, members, &client);
+        scopes[i] = made->scope;
+        engine_request_free(made);
+        client_close(client);
+    }
+    assert_true(scopes[0] != 0);
+    assert_true(scopes[0] == scopes[1]);
+    assert_true(scopes[0] != scopes[2]);
+}
+
+/* Proof: an engine that takes no more makes the request a 429 that may go
+ * elsewhere. */
+static void a_full_engine_is_a_429(void **state)
+{
+    struct world *world = *state;
+    const struct engine_command filler = {.kind = ENGINE_CANCEL};
+    while (io_mailbox_post(world->commands, &filler) == OK) {
+    }
+    world_answers(
+        world, "POST", "/v1/completions", "Content-Type: application/json\r\n",
+        "{\"model\":\"stem\",\"prompt\":[5]}", 429, "x-disagg-not-accepted: 1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(settings_reach_the_engine),
+        TEST(answers_are_clipped_to_the_context),
+        TEST(bad_prompts_are_refused_with_numbers),
+        TEST(a_cut_prompt_keeps_its_end),
+        TEST(a_salt_makes_a_scope),
+        TEST(a_full_engine_is_a_429),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,58 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "api/scan.h"
+#include "serve/transfers.h"
+
+/* Proof: of 70 hand-offs the last 64 are printed, newest first, as JSON. */
+static void the_last_ones_are_kept(void **state)
+{
+    (void)state;
+    struct serve_transfers *transfers = calloc(1, sizeof(*transfers));
+    struct buf out;
+    struct why why;
+    struct api_object object;
+    for (int i = 1; i <= 70; i++) {
+        struct serve_transfer transfer = {
+            .id = (uint64_t)i,
+            .rid = 1000 + i,
+            .kind = i % 2 ? ENGINE_CONTEXT_ONLY : ENGINE_GENERATION_ONLY,
+            .journey = {.prompt_tokens = 9,
+                        .handoff_ns = 1500000,
+                        .moved_bytes = 77,
+                        .backend = "ucx",
+                        .lane = "sysv"}};
+        serve_transfers_add(transfers, &transfer);
+    }
+    buf_init(&out, 1 << 20);
+    serve_transfers_print(transfers, &out);
+    assert_int_equal(api_scan(buf_span(&out), &why, &object), OK);
+    assert_int_equal(api_array_count(api_find(&object, "transfers")->value),
+                     64);
+    assert_non_null(strstr(buf_string(&out),
+                           "{\"total\":70,\"transfers\":[{\"id\":70,"
+                           "\"disagg_request_id\":1070,\"role\":"
+                           "\"generation\",\"result\":\"ok\""));
+    assert_non_null(strstr(buf_string(&out), "\"handoff_ms\":1.5"));
+    assert_non_null(strstr(buf_string(&out), "\"lane\":\"sysv\""));
+    assert_non_null(strstr(buf_string(&out), "\"id\":7,"));
+    assert_null(strstr(buf_string(&out), "\"id\":6,"));
+    buf_finish(&out);
+    free(transfers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_ones_are_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
