@@ -1,0 +1,290 @@
+#include "route/front.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/error.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/clock.h"
+#include "route/front_internal.h"
+
+/* Sockets a request may need: the client's and one leg's, and spare. */
+enum { FILES_A_REQUEST = 3, FILES_KEPT = 64 };
+
+struct page {
+    const char *path;
+    const char *method;
+    bool is_open; /* no token needed */
+    void (*show)(struct route_front *front, struct http_exchange *exchange);
+};
+
+static void open_completion(struct route_front *front,
+                            struct http_exchange *exchange)
+{
+    front_session_open(front, exchange, false);
+}
+
+static void open_chat(struct route_front *front, struct http_exchange *exchange)
+{
+    front_session_open(front, exchange, true);
+}
+
+static void open_models(struct route_front *front,
+                        struct http_exchange *exchange)
+{
+    front_forward_open(front, exchange, "/v1/models");
+}
+
+static void open_tokenize(struct route_front *front,
+                          struct http_exchange *exchange)
+{
+    front_forward_open(front, exchange, "/tokenize");
+}
+
+static void open_detokenize(struct route_front *front,
+                            struct http_exchange *exchange)
+{
+    front_forward_open(front, exchange, "/detokenize");
+}
+
+static const struct page PAGES[] = {
+    {"/v1/completions", "POST", false, open_completion},
+    {"/v1/chat/completions", "POST", false, open_chat},
+    {"/v1/models", "GET", false, open_models},
+    {"/tokenize", "POST", false, open_tokenize},
+    {"/detokenize", "POST", false, open_detokenize},
+    {"/cluster_info", "GET", false, front_page_cluster},
+    {"/health", "GET", true, front_page_health},
+    {"/version", "GET", true, front_page_version},
+    {"/metrics", "GET", true, front_page_metrics},
+    {"/prometheus/metrics", "GET", true, front_page_metrics},
+};
+
+static const struct page *page_of(struct span path)
+{
+    for (size_t i = 0; i < sizeof(PAGES) / sizeof(PAGES[0]); i++) {
+        if (span_equals_string(path, PAGES[i].path)) {
+            return &PAGES[i];
+        }
+    }
+    return NULL;
+}
+
+/* Compares digests, so that neither length nor content shows in the time. */
+static bool same_secret(struct span a, struct span b)
+{
+    uint8_t digests[2][DIGEST_SHA256_SIZE];
+    digest_sha256(a, digests[0]);
+    digest_sha256(b, digests[1]);
+    return digest_equals(digests[0], digests[1], DIGEST_SHA256_SIZE);
+}
+
+static bool is_allowed(const struct route_front *front,
+                       const struct http_exchange *exchange)
+{
+    struct span header;
+    const char *key = front->config->api_key;
+    if (key[0] == 0) {
+        return true;
+    }
+    if (!http_exchange_header(exchange, "authorization", &header) ||
+        header.size < 7 ||
+        strncasecmp((const char *)header.data, "Bearer ", 7) != 0) {
+        return false;
+    }
+    return same_secret(span_slice(header, 7, header.size), span_of_string(key));
+}
+
+static void refuse_method(struct route_front *front,
+                          struct http_exchange *exchange,
+                          const struct page *page)
+{
+    struct buf body;
+    struct http_header headers[] = {{"Allow", page->method}, {NULL, NULL}};
+    (void)front;
+    buf_init(&body, 1024);
+    api_error_body(405, api_error_type_of_status(405),
+                   "this path does not take that method", NULL, NULL, &body);
+    http_exchange_reply(exchange, 405, "application/json", headers,
+                        buf_span(&body));
+    buf_finish(&body);
+}
+
+static void on_request(void *context, struct http_exchange *exchange)
+{
+    struct route_front *front = context;
+    const struct page *page = page_of(http_exchange_path(exchange));
+    struct span method = http_exchange_method(exchange);
+    http_exchange_set_user(exchange, NULL);
+    if (page == NULL) {
+        front_reply_error(front, exchange, 404, NULL, "no such path", NULL);
+    } else if (span_equals_string(method, "OPTIONS") &&
+               front->config->cors_origin[0] != 0) {
+        front_reply_preflight(front, exchange);
+    } else if (!span_equals_string(method, page->method)) {
+        refuse_method(front, exchange, page);
+    } else if (!page->is_open && !is_allowed(front, exchange)) {
+        front_reply_error(front, exchange, 401, NULL,
+                          "a valid API key is needed as bearer token", NULL);
+    } else {
+        page->show(front, exchange);
+    }
+}
+
+static void on_gone(void *context, struct http_exchange *exchange)
+{
+    struct front_owner *owner = http_exchange_user(exchange);
+    (void)context;
+    if (owner != NULL) {
+        owner->on_gone(owner);
+    }
+}
+
+static void on_drain(void *context, struct http_exchange *exchange)
+{
+    struct front_owner *owner = http_exchange_user(exchange);
+    (void)context;
+    if (owner != NULL && owner->on_drain != NULL) {
+        owner->on_drain(owner);
+    }
+}
+
+static void describe_error(void *context, int status, const char *message,
+                           struct buf *body_out)
+{
+    (void)context;
+    api_error_body(status, api_error_type_of_status(status), message, NULL,
+                   NULL, body_out);
+}
+
+static const struct http_handler HANDLER = {on_request, on_gone, on_drain,
+                                            describe_error};
+
+static uint32_t derive_open_max(const struct config_route *config)
+{
+    long files = sysconf(_SC_OPEN_MAX);
+    if (config->max_inflight > 0) {
+        return config->max_inflight;
+    }
+    if (files < FILES_KEPT + FILES_A_REQUEST) {
+        return 1;
+    }
+    long count = (files - FILES_KEPT) / FILES_A_REQUEST;
+    return count > 65536 ? 65536 : (uint32_t)count;
+}
+
+static enum err open_server(struct route_front *front, struct why *why)
+{
+    const struct config_route *config = front->config;
+    struct http_server_options options = {
+        .host = config->hostname,
+        .port = (uint16_t)config->port,
+        .header_bytes_max = config->max_header_bytes,
+        .body_bytes_max = config->max_body_bytes,
+        /* Idle connections and refusals need room too. */
+        .connection_count_max = front->open_count_max + 64,
+        .keep_alive_ns = config->server_keep_alive_timeout_s * 1000000000ull,
+        .handler = &HANDLER,
+        .context = front,
+    };
+    return http_server_open(front->loop, &options, why, &front->server);
+}
+
+enum err route_front_open(const struct route_front_options *options,
+                          struct why *why, struct route_front **front_out)
+{
+    const struct config_route *config = options->config;
+    struct route_front *front = mem_new(sizeof(*front));
+    front->loop = options->loop;
+    front->config = config;
+    front->version = options->version;
+    front->ids.node = (uint32_t)config->node_id;
+    const char *no_retry = getenv("TRTLLM_DISAGG_NO_RETRY");
+    front->is_retry_off = no_retry != NULL && strcmp(no_retry, "1") == 0;
+    front->open_count_max = derive_open_max(config);
+    front->start_ns = io_loop_now(front->loop);
+    enum err code = open_server(front, why);
+    if (code != OK) {
+        mem_free(front);
+        return code;
+    }
+    struct http_client_options client = {
+        .connect_timeout_ns = front_ns(config->connect_timeout_s)};
+    front->client = http_client_create(front->loop, &client);
+    route_pool_init(&front->pool, config, front->start_ns);
+    route_metrics_init(&front->metrics);
+    front_probe_begin(front);
+    *front_out = front;
+    return OK;
+}
+
+uint16_t route_front_port(const struct route_front *front)
+{
+    return http_server_port(front->server);
+}
+
+bool route_front_is_ready(const struct route_front *front)
+{
+    return route_pool_ready_count(&front->pool, ROUTE_CONTEXT) > 0 &&
+           route_pool_ready_count(&front->pool, ROUTE_GENERATION) > 0;
+}
+
+/* Told from the loop, by a timer that ends with the front end. */
+static void check_idle(struct route_front *front)
+{
+    if (front->is_draining && front->open_count == 0 && !front->is_idle_told) {
+        front->is_idle_told = true;
+        io_timer_start(front->drain_timer, 0);
+    }
+}
+
+void front_on_closed(struct route_front *front)
+{
+    front->open_count--;
+    check_idle(front);
+}
+
+static void on_drain_time(void *context)
+{
+    struct route_front *front = context;
+    if (front->is_idle_told) {
+        front->on_idle(front->idle_context);
+        return;
+    }
+    log_warn("route", "%u requests are cut: the drain took too long",
+             front->open_count);
+    front_session_expire_all(front);
+    front_forward_cut_all(front);
+}
+
+void route_front_drain(struct route_front *front,
+                       void (*on_idle)(void *context), void *context)
+{
+    front->is_draining = true;
+    front->on_idle = on_idle;
+    front->idle_context = context;
+    http_server_drain(front->server);
+    front->drain_timer = io_timer_create(front->loop, on_drain_time, front);
+    io_timer_start(front->drain_timer,
+                   front_ns(front->config->drain_timeout_s));
+    check_idle(front);
+}
+
+void route_front_close(struct route_front *front)
+{
+    if (front == NULL) {
+        return;
+    }
+    front->is_idle_told = true;
+    front_session_cut_all(front);
+    front_forward_cut_all(front);
+    front_probe_end(front);
+    io_timer_destroy(front->drain_timer);
+    http_server_close(front->server);
+    http_client_destroy(front->client);
+    route_metrics_finish(&front->metrics);
+    mem_free(front);
+}

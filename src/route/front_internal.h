@@ -1,0 +1,117 @@
+#pragma once
+/* route/front_internal: what the files of the front end's shell share. */
+#include "http/client.h"
+#include "http/server.h"
+#include "io/loop.h"
+#include "route/answer.h"
+#include "route/body.h"
+#include "route/front.h"
+#include "route/ids.h"
+#include "route/metrics.h"
+#include "route/pool.h"
+#include "route/relay.h"
+#include "route/request.h"
+
+enum {
+    FRONT_HEADER_COUNT_MAX = 8,
+    FRONT_ABORT_COUNT_MAX = 1024,
+    FRONT_SPARE_SESSION_COUNT_MAX = 256
+};
+
+/* A question to one server: is it healthy, is it ready? */
+struct front_probe {
+    struct route_front *front;
+    int32_t server;
+    struct http_call *call;
+    bool is_preparing; /* /server_info instead of /health */
+    int status;
+    bool is_draining;
+};
+
+struct front_session;
+struct front_forward;
+
+/* Ends both lists of open exchanges. */
+struct route_front {
+    struct io_loop *loop;
+    const struct config_route *config;
+    const char *version;
+    struct http_server *server;
+    struct http_client *client;
+    struct route_pool pool;
+    struct front_probe probes[ROUTE_SERVER_COUNT_MAX];
+    struct io_timer *probe_timer;
+    struct route_ids ids;
+    struct route_metrics metrics;
+    struct front_session *sessions; /* open ones */
+    struct front_session *spares;
+    uint32_t spare_count;
+    struct front_forward *forwards;
+    uint32_t open_count; /* sessions and forwards */
+    uint32_t open_count_max;
+    uint32_t abort_count;
+    uint64_t start_ns;
+    bool was_ready; /* each role has had a server */
+    bool is_retry_off; /* TRTLLM_DISAGG_NO_RETRY */
+    bool is_draining;
+    bool is_idle_told;
+    struct io_timer *drain_timer;
+    void (*on_idle)(void *context);
+    void *idle_context;
+};
+
+static inline uint64_t front_ns(double seconds)
+{
+    return (uint64_t)(seconds * 1e9);
+}
+
+/* What an exchange's user pointer points to, first member of both. */
+struct front_owner {
+    void (*on_gone)(struct front_owner *owner);
+    void (*on_drain)(struct front_owner *owner); /* NULL: nothing to do */
+};
+
+/* front_reply: answers of our own. Each ends the exchange. */
+void front_reply(struct route_front *front, struct http_exchange *exchange,
+                 int status, const char *content_type, struct span body);
+void front_reply_error(struct route_front *front,
+                       struct http_exchange *exchange, int status,
+                       const char *type, const char *message,
+                       const char *param);
+void front_begin_stream(struct route_front *front,
+                        struct http_exchange *exchange);
+void front_reply_preflight(struct route_front *front,
+                           struct http_exchange *exchange);
+
+/* front_pages: /health and the like. */
+bool front_is_healthy(const struct route_front *front);
+void front_page_health(struct route_front *front,
+                       struct http_exchange *exchange);
+void front_page_version(struct route_front *front,
+                        struct http_exchange *exchange);
+void front_page_cluster(struct route_front *front,
+                        struct http_exchange *exchange);
+void front_page_metrics(struct route_front *front,
+                        struct http_exchange *exchange);
+
+/* front_forward: one exchange handed to a worker as it is. */
+void front_forward_open(struct route_front *front,
+                        struct http_exchange *exchange, const char *path);
+void front_forward_cut_all(struct route_front *front);
+
+/* front_session: one generation request. */
+void front_session_open(struct route_front *front,
+                        struct http_exchange *exchange, bool is_chat);
+void front_session_cut_all(struct route_front *front);
+void front_session_expire_all(struct route_front *front);
+
+/* front_probe: keeps the pool's states true. */
+void front_probe_begin(struct route_front *front);
+void front_probe_wake(struct route_front *front);
+void front_probe_end(struct route_front *front);
+
+/* front_abort: tells a worker that a hand-off is over; best effort. */
+void front_abort(struct route_front *front, int32_t server, int64_t id);
+
+/* An open exchange less; tells who waits for the drain. */
+void front_on_closed(struct route_front *front);

@@ -1,0 +1,407 @@
+#include "route/front_session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/error.h"
+#include "base/check.h"
+#include "base/log.h"
+
+enum { PROBE_TRIES_MAX = 3 };
+static const uint64_t PROBE_NS_MAX = 300000000ull;
+
+static void begin_leg(struct front_session *session, enum route_leg_kind kind,
+                      int32_t server)
+{
+    session->call_kind = kind;
+    session->call_server = server;
+    session->call_start_ns = io_loop_now(session->front->loop);
+    session->last_chunk_ns = session->call_start_ns;
+    session->status = 0;
+    session->is_event_stream = false;
+    session->is_not_accepted = false;
+    session->has_bytes = false;
+    session->is_kv_failed = false;
+    session->is_unpostable = false;
+    buf_reset(&session->answer);
+    buf_reset(&session->message);
+    session->front->pool.servers[server].open_legs++;
+}
+
+static bool header_is(const struct http_call *call, const char *name,
+                      const char *value)
+{
+    struct span text;
+    return http_call_header(call, name, &text) &&
+           span_equals_string(text, value);
+}
+
+static void on_head(void *context, struct http_call *call)
+{
+    static const char STREAM[] = "text/event-stream";
+    struct front_session *session = context;
+    struct span type;
+    session->status = http_call_status(call);
+    session->is_event_stream =
+        http_call_header(call, "content-type", &type) &&
+        type.size >= sizeof(STREAM) - 1 &&
+        strncasecmp((const char *)type.data, STREAM, sizeof(STREAM) - 1) == 0;
+    bool is_busy = session->status == 503 || session->status == 429;
+    session->is_not_accepted =
+        (session->status == 503 &&
+         header_is(call, "x-trtllm-server-state", "starting")) ||
+        (is_busy && header_is(call, "x-disagg-not-accepted", "1"));
+}
+
+static bool relays(const struct front_session *session)
+{
+    return session->request.is_stream && session->status == 200 &&
+           session->is_event_stream && session->call_kind != ROUTE_LEG_CONTEXT;
+}
+
+static void measure_chunk(struct front_session *session)
+{
+    struct route_metrics *metrics = &session->front->metrics;
+    struct route_leg_metrics *leg =
+        &metrics->legs[route_metrics_role(session->call_kind)];
+    uint64_t now = io_loop_now(session->front->loop);
+    double gap = (double)(now - session->last_chunk_ns) / 1e9;
+    if (!session->has_bytes) {
+        obs_histogram_add(leg->first_token, gap);
+        if (session->call_kind == ROUTE_LEG_GENERATION) {
+            obs_histogram_add(metrics->handoff,
+                              (double)(now - session->context_done_ns) / 1e9);
+        }
+    } else {
+        obs_histogram_add(leg->per_token, gap);
+        if (leg == &metrics->legs[ROUTE_GENERATION]) {
+            obs_histogram_add(metrics->inter_chunk, gap);
+        }
+    }
+    session->has_bytes = true;
+    session->last_chunk_ns = now;
+}
+
+static void relay(struct front_session *session, struct http_call *call,
+                  struct span bytes)
+{
+    bool is_first = session->request.state == ROUTE_STATE_GEN;
+    route_relay_feed(&session->relay, bytes);
+    if (is_first) {
+        session->chunk = bytes;
+        front_session_event(session,
+                            (struct route_event){.kind = ROUTE_EVENT_CHUNK});
+        session->chunk = span_of(NULL, 0);
+        return;
+    }
+    if (!http_exchange_write(session->exchange, bytes)) {
+        http_call_set_reading(call, false);
+    }
+}
+
+static void on_body(void *context, struct http_call *call, struct span bytes)
+{
+    struct front_session *session = context;
+    if (bytes.size == 0) {
+        return;
+    }
+    measure_chunk(session);
+    if (relays(session)) {
+        relay(session, call, bytes);
+    } else {
+        buf_add_span(&session->answer, bytes);
+    }
+}
+
+void front_leg_drain(struct front_session *session)
+{
+    if (session->call != NULL) {
+        http_call_set_reading(session->call, true);
+    }
+}
+
+/* What a worker's error answer says, for the client and for the verdict. */
+static void read_error(struct front_session *session)
+{
+    static const char KV_FAILED[] = "\"kv_transfer_failed\"";
+    struct span body = buf_span(&session->answer);
+    api_error_unwrap(body, &session->message);
+    session->is_kv_failed =
+        body.size > 0 &&
+        memmem(body.data, body.size, KV_FAILED, sizeof(KV_FAILED) - 1) != NULL;
+    if (session->message.size == 0) {
+        buf_printf(&session->message, "the worker answered with status %d",
+                   session->status);
+    }
+}
+
+/* A good context answer says how to go on. */
+static void read_context(struct front_session *session)
+{
+    struct why why = {""};
+    struct route_event event = {.kind = ROUTE_EVENT_CTX_BAD};
+    struct buf spare = session->context;
+    session->context = session->answer;
+    session->answer = spare;
+    buf_reset(&session->answer);
+    enum err code =
+        route_answer_read(buf_span(&session->context), session->request.id,
+                          &why, &session->context_answer);
+    if (code == OK) {
+        session->has_context = true;
+        session->context_done_ns = io_loop_now(session->front->loop);
+        event.kind = session->context_answer.is_final ? ROUTE_EVENT_CTX_FINAL
+                                                      : ROUTE_EVENT_CTX_PENDING;
+        event.id = session->context_answer.id;
+    } else {
+        buf_reset(&session->message);
+        buf_add_string(&session->message, why.text);
+    }
+    front_session_event(session, event);
+}
+
+/* 200 with a body of the wrong kind, or one that is too long, is no answer. */
+static enum http_call_end judge_body(const struct front_session *session,
+                                     enum http_call_end end)
+{
+    bool wants_stream =
+        session->request.is_stream && session->call_kind != ROUTE_LEG_CONTEXT;
+    if (end != HTTP_CALL_COMPLETE) {
+        return end;
+    }
+    bool is_wrong_kind =
+        session->status == 200 && session->is_event_stream != wants_stream;
+    bool is_too_long = buf_error(&session->answer) != OK;
+    return is_wrong_kind || is_too_long ? HTTP_CALL_PROTOCOL
+                                        : HTTP_CALL_COMPLETE;
+}
+
+static void note_end(struct front_session *session,
+                     const struct route_outcome *outcome, const char *text)
+{
+    struct route_front *front = session->front;
+    struct route_server *server = &front->pool.servers[session->call_server];
+    CHECK(server->open_legs > 0);
+    server->open_legs--;
+    uint64_t now = io_loop_now(front->loop);
+    route_metrics_on_leg_end(&front->metrics, session->call_kind, outcome,
+                             now - session->call_start_ns);
+    if (outcome->end != HTTP_CALL_COMPLETE) {
+        log_warn("route", "request %" PRId64 ": leg to %s: %s (%s)",
+                 session->request.id, server->name,
+                 route_outcome_message(outcome), text == NULL ? "" : text);
+    }
+}
+
+static void finish_leg(struct front_session *session, enum http_call_end end,
+                       const char *text)
+{
+    end = judge_body(session, end);
+    if (end == HTTP_CALL_COMPLETE && session->status != 200) {
+        read_error(session);
+    }
+    struct route_event event = {
+        .kind = ROUTE_EVENT_LEG_END,
+        .outcome = {.end = end,
+                    .status = session->status,
+                    .is_not_accepted = session->is_not_accepted,
+                    .is_kv_failed = session->is_kv_failed},
+        .is_whole_stream = route_relay_is_complete(&session->relay),
+    };
+    note_end(session, &event.outcome, text);
+    bool is_good_context = end == HTTP_CALL_COMPLETE &&
+                           session->status == 200 &&
+                           session->call_kind == ROUTE_LEG_CONTEXT;
+    if (is_good_context) {
+        read_context(session);
+    } else {
+        front_session_event(session, event);
+    }
+}
+
+static void on_end(void *context, struct http_call *call,
+                   enum http_call_end end, const char *text)
+{
+    struct front_session *session = context;
+    (void)call;
+    session->call = NULL;
+    finish_leg(session, end, text);
+}
+
+static const struct http_call_handler HANDLER = {on_head, on_body, on_end};
+
+/* The leg's body; ERR_FULL or what the context answer lacks. */
+static enum err build(struct front_session *session, enum route_leg_kind kind,
+                      int64_t id, struct why *why, struct buf *out)
+{
+    const struct config_route *config = session->front->config;
+    const struct route_body *body = session->body;
+    switch (kind) {
+    case ROUTE_LEG_CONTEXT:
+        route_body_context(body, id,
+                           body->is_chat && config->gen_tokids_ctxbytes, out);
+        break;
+    case ROUTE_LEG_WHOLE:
+        route_body_whole(body, out);
+        break;
+    case ROUTE_LEG_GENERATION:
+        return route_body_generation(body, &session->context_answer,
+                                     config->gen_strip_message_history, why,
+                                     out);
+    }
+    return buf_error(out);
+}
+
+/* serve.md 6.2: only a leg that carries KV's whereabouts is signed. */
+static bool sign(const struct front_session *session, enum route_leg_kind kind,
+                 char signature[80])
+{
+    const struct api_handoff *handoff = &session->context_answer.handoff;
+    struct span key = span_of_string(session->front->config->internal_auth_key);
+    bool has_secret =
+        handoff->endpoint.data != NULL || handoff->opaque.data != NULL;
+    if (kind != ROUTE_LEG_GENERATION || key.size == 0 || !has_secret) {
+        return false;
+    }
+    api_sign(key, handoff->endpoint, handoff->opaque, signature);
+    return true;
+}
+
+static enum err start(struct front_session *session, enum route_leg_kind kind,
+                      struct span body)
+{
+    struct route_front *front = session->front;
+    const struct io_address *address =
+        &front->pool.servers[session->call_server].address;
+    uint64_t now = io_loop_now(front->loop);
+    uint64_t left_ms = session->deadline_ns > now + 1000000
+                           ? (session->deadline_ns - now) / 1000000
+                           : 1;
+    char deadline[32], signature[80];
+    snprintf(deadline, sizeof(deadline), "%" PRIu64, left_ms);
+    bool is_signed = sign(session, kind, signature);
+    struct http_header headers[] = {
+        {"x-baton-deadline-ms", deadline},
+        {is_signed ? "x-trtllm-disagg-auth" : NULL, signature},
+        {NULL, NULL},
+    };
+    struct http_call_options options = {
+        .host = address->host,
+        .port = address->port,
+        .method = "POST",
+        .path =
+            session->body->is_chat ? "/v1/chat/completions" : "/v1/completions",
+        .content_type = "application/json",
+        .headers = headers,
+        .body = body,
+        .handler = &HANDLER,
+        .context = session,
+    };
+    return http_call_start(front->client, &options, &session->call);
+}
+
+/* A body that cannot be made is told like a bad context answer, but later:
+ * events never come from inside an action. */
+static void fail_later(struct front_session *session, const char *text)
+{
+    session->is_unpostable = true;
+    buf_reset(&session->message);
+    buf_add_string(&session->message, text);
+    io_timer_start(session->wait_timer, 0);
+}
+
+void front_leg_post(struct front_session *session, enum route_leg_kind kind,
+                    int32_t server, int64_t id)
+{
+    struct route_front *front = session->front;
+    struct why why = {"the leg's body cannot be made"};
+    struct buf body;
+    begin_leg(session, kind, server);
+    buf_init(&body, 4 * front->config->max_body_bytes + (1 << 20));
+    enum err code = build(session, kind, id, &why, &body);
+    if (code == OK) {
+        code = start(session, kind, buf_span(&body));
+    }
+    buf_finish(&body);
+    struct route_leg_metrics *leg =
+        &front->metrics.legs[route_metrics_role(kind)];
+    obs_counter_add(leg->total, 1);
+    if (session->request.leg.retries + session->request.leg.transients > 0) {
+        obs_counter_add(leg->retry, 1);
+    }
+    if (code != OK) {
+        session->call = NULL;
+        front->pool.servers[server].open_legs--;
+        fail_later(session, why.text);
+    }
+}
+
+void front_leg_cancel(struct front_session *session)
+{
+    if (session->call != NULL) {
+        http_call_cancel(session->call);
+        session->call = NULL;
+        session->front->pool.servers[session->call_server].open_legs--;
+    }
+    if (session->probe != NULL) {
+        http_call_cancel(session->probe);
+        session->probe = NULL;
+    }
+    io_timer_stop(session->wait_timer);
+}
+
+static void on_probe_head(void *context, struct http_call *call)
+{
+    (void)context;
+    (void)call;
+}
+
+static void on_probe_body(void *context, struct http_call *call,
+                          struct span bytes)
+{
+    (void)context;
+    (void)call;
+    (void)bytes;
+}
+
+static void on_probe_end(void *context, struct http_call *call,
+                         enum http_call_end end, const char *text)
+{
+    struct front_session *session = context;
+    (void)call;
+    (void)text;
+    session->probe = NULL;
+    bool is_torn = end == HTTP_CALL_LOST || end == HTTP_CALL_UNDELIVERED;
+    if (is_torn && ++session->probe_tries < PROBE_TRIES_MAX) {
+        /* A process that is just dying: its listener goes last. */
+        front_leg_probe(session, session->call_server);
+        return;
+    }
+    front_session_event(
+        session, (struct route_event){.kind = ROUTE_EVENT_PROBED,
+                                      .is_gone = end == HTTP_CALL_REFUSED});
+}
+
+static const struct http_call_handler PROBE_HANDLER = {
+    on_probe_head, on_probe_body, on_probe_end};
+
+void front_leg_probe(struct front_session *session, int32_t server)
+{
+    struct route_front *front = session->front;
+    const struct io_address *address = &front->pool.servers[server].address;
+    struct http_call_options options = {
+        .host = address->host,
+        .port = address->port,
+        .method = "GET",
+        .path = "/health",
+        .total_ns_max = PROBE_NS_MAX,
+        .handler = &PROBE_HANDLER,
+        .context = session,
+    };
+    if (http_call_start(front->client, &options, &session->probe) != OK) {
+        session->probe = NULL;
+        fail_later(session, "the worker was lost");
+    }
+}

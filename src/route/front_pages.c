@@ -1,0 +1,95 @@
+#include "route/front_internal.h"
+
+/* Starting ends when each role has had a server, or when the time for it is
+ * over; from then on whoever can serve is healthy (README, degraded). */
+bool front_is_healthy(const struct route_front *front)
+{
+    uint64_t start_max = front_ns(front->config->server_start_timeout_s);
+    bool has_started = front->was_ready ||
+                       io_loop_now(front->loop) - front->start_ns > start_max;
+    return !front->is_draining && has_started &&
+           route_pool_can_serve(&front->pool);
+}
+
+void front_page_health(struct route_front *front,
+                       struct http_exchange *exchange)
+{
+    front_reply(front, exchange, front_is_healthy(front) ? 200 : 503, NULL,
+                span_of(NULL, 0));
+}
+
+void front_page_version(struct route_front *front,
+                        struct http_exchange *exchange)
+{
+    struct buf body;
+    buf_init(&body, 1024);
+    buf_add_string(&body, "{\"version\":");
+    buf_add_json_string(&body, span_of_string(front->version));
+    buf_add_byte(&body, '}');
+    front_reply(front, exchange, 200, "application/json", buf_span(&body));
+    buf_finish(&body);
+}
+
+static void add_list(const struct route_pool *pool, enum route_role role,
+                     struct buf *out)
+{
+    buf_printf(out, "\"%s\":[", route_role_name(role));
+    for (uint32_t i = 0; i < pool->member_count[role]; i++) {
+        buf_add_string(out, i == 0 ? "" : ",");
+        const char *name = pool->servers[pool->members[role][i]].name;
+        buf_add_json_string(out, span_of_string(name));
+    }
+    buf_add_byte(out, ']');
+}
+
+static void add_servers(const struct route_pool *pool, struct buf *out)
+{
+    for (uint32_t i = 0; i < pool->server_count; i++) {
+        const struct route_server *server = &pool->servers[i];
+        buf_printf(out, "%s{\"address\":", i == 0 ? "" : ",");
+        buf_add_json_string(out, span_of_string(server->name));
+        buf_printf(out,
+                   ",\"context\":%s,\"generation\":%s,\"state\":\"%s\","
+                   "\"open_legs\":%u}",
+                   server->has_role[ROUTE_CONTEXT] ? "true" : "false",
+                   server->has_role[ROUTE_GENERATION] ? "true" : "false",
+                   route_server_state_name(server->state), server->open_legs);
+    }
+}
+
+void front_page_cluster(struct route_front *front,
+                        struct http_exchange *exchange)
+{
+    struct buf body;
+    const struct route_pool *pool = &front->pool;
+    buf_init(&body, 1 << 20);
+    buf_printf(&body, "{\"is_ready\":%s,\"server_lists\":{",
+               route_front_is_ready(front) ? "true" : "false");
+    add_list(pool, ROUTE_CONTEXT, &body);
+    buf_add_byte(&body, ',');
+    add_list(pool, ROUTE_GENERATION, &body);
+    buf_printf(
+        &body,
+        "},\"ready\":{\"context\":%s,\"generation\":%s},"
+        "\"is_degraded\":%s,\"servers\":[",
+        route_pool_ready_count(pool, ROUTE_CONTEXT) > 0 ? "true" : "false",
+        route_pool_ready_count(pool, ROUTE_GENERATION) > 0 ? "true" : "false",
+        route_pool_can_serve(pool) && !route_front_is_ready(front) ? "true"
+                                                                   : "false");
+    add_servers(pool, &body);
+    buf_add_string(&body, "]}");
+    front_reply(front, exchange, 200, "application/json", buf_span(&body));
+    buf_finish(&body);
+}
+
+void front_page_metrics(struct route_front *front,
+                        struct http_exchange *exchange)
+{
+    struct buf body;
+    buf_init(&body, 4 << 20);
+    obs_gauge_set(front->metrics.open, (double)front->open_count);
+    route_metrics_print(&front->metrics, &front->pool, &body);
+    front_reply(front, exchange, 200,
+                "text/plain; version=0.0.4; charset=utf-8", buf_span(&body));
+    buf_finish(&body);
+}

@@ -1,0 +1,150 @@
+#include "route/front_internal.h"
+
+#include <string.h>
+
+#include "api/scan.h"
+#include "base/log.h"
+
+static const uint64_t PROBE_NS_MAX = 1000000000ull;
+
+static void start_probe(struct front_probe *probe);
+
+static void arm(struct route_front *front)
+{
+    uint64_t wake = route_pool_wake_ns(&front->pool);
+    uint64_t now = io_loop_now(front->loop);
+    if (wake != UINT64_MAX) {
+        io_timer_start(front->probe_timer, wake > now ? wake - now : 0);
+    }
+}
+
+static void on_head(void *context, struct http_call *call)
+{
+    struct front_probe *probe = context;
+    struct span state;
+    probe->status = http_call_status(call);
+    probe->is_draining =
+        http_call_header(call, "x-trtllm-server-state", &state) &&
+        span_equals_string(state, "draining");
+}
+
+static void on_body(void *context, struct http_call *call, struct span bytes)
+{
+    struct front_probe *probe = context;
+    (void)call;
+    /* The body of a health answer is one short piece. */
+    probe->is_draining |=
+        !probe->is_preparing && bytes.size < 4096 &&
+        memmem(bytes.data, bytes.size, "\"draining\"", 10) != NULL;
+}
+
+static void note_change(struct route_front *front, int32_t index,
+                        enum route_server_state before)
+{
+    const struct route_server *server = &front->pool.servers[index];
+    if (server->state != before) {
+        log_info("route", "worker %s is %s", server->name,
+                 route_server_state_name(server->state));
+    }
+    front->was_ready |= route_front_is_ready(front);
+}
+
+static void on_end(void *context, struct http_call *call,
+                   enum http_call_end end, const char *text)
+{
+    struct front_probe *probe = context;
+    struct route_front *front = probe->front;
+    struct route_server *server = &front->pool.servers[probe->server];
+    enum route_server_state before = server->state;
+    uint64_t now = io_loop_now(front->loop);
+    bool is_good = end == HTTP_CALL_COMPLETE && probe->status == 200;
+    (void)call;
+    (void)text;
+    probe->call = NULL;
+    if (probe->is_preparing) {
+        route_pool_on_prepared(&front->pool, probe->server, is_good, now);
+        probe->is_preparing = false;
+    } else {
+        enum route_probe result = probe->is_draining ? ROUTE_PROBE_DRAINING
+                                  : is_good          ? ROUTE_PROBE_GOOD
+                                                     : ROUTE_PROBE_BAD;
+        probe->is_preparing =
+            route_pool_on_probe(&front->pool, probe->server, result, now);
+        if (probe->is_preparing) {
+            start_probe(probe);
+        }
+    }
+    note_change(front, probe->server, before);
+    arm(front);
+}
+
+static const struct http_call_handler HANDLER = {on_head, on_body, on_end};
+
+/* `server_info` of a worker that still starts is a 503: not prepared, asked
+ * again later. */
+static void start_probe(struct front_probe *probe)
+{
+    struct route_front *front = probe->front;
+    const struct io_address *address =
+        &front->pool.servers[probe->server].address;
+    probe->status = 0;
+    probe->is_draining = false;
+    struct http_call_options options = {
+        .host = address->host,
+        .port = address->port,
+        .method = "GET",
+        .path = probe->is_preparing ? "/server_info" : "/health",
+        .total_ns_max = PROBE_NS_MAX,
+        .handler = &HANDLER,
+        .context = probe,
+    };
+    if (http_call_start(front->client, &options, &probe->call) != OK) {
+        probe->call = NULL;
+        uint64_t now = io_loop_now(front->loop);
+        if (probe->is_preparing) {
+            route_pool_on_prepared(&front->pool, probe->server, false, now);
+            probe->is_preparing = false;
+        } else {
+            IGNORE(route_pool_on_probe(&front->pool, probe->server,
+                                       ROUTE_PROBE_BAD, now));
+        }
+    }
+}
+
+void front_probe_wake(struct route_front *front)
+{
+    uint64_t now = io_loop_now(front->loop);
+    for (;;) {
+        int32_t server = route_pool_next_probe(&front->pool, now);
+        if (server == ROUTE_NO_SERVER) {
+            break;
+        }
+        front->probes[server].is_preparing = false;
+        start_probe(&front->probes[server]);
+    }
+    arm(front);
+}
+
+static void on_time(void *context)
+{
+    front_probe_wake(context);
+}
+
+void front_probe_begin(struct route_front *front)
+{
+    for (int32_t i = 0; i < ROUTE_SERVER_COUNT_MAX; i++) {
+        front->probes[i] = (struct front_probe){.front = front, .server = i};
+    }
+    front->probe_timer = io_timer_create(front->loop, on_time, front);
+    io_timer_start(front->probe_timer, 0);
+}
+
+void front_probe_end(struct route_front *front)
+{
+    io_timer_destroy(front->probe_timer);
+    for (uint32_t i = 0; i < front->pool.server_count; i++) {
+        if (front->probes[i].call != NULL) {
+            http_call_cancel(front->probes[i].call);
+        }
+    }
+}

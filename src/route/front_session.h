@@ -1,0 +1,70 @@
+#pragma once
+/* route/front_session: one client request under way: its state, the call to a
+ * worker it waits for, and what that worker has said so far.
+ *
+ *   exchange (client) <---- session ----> call (one leg at a time)
+ *
+ * front_session.c carries out what the state machine says; front_leg.c makes
+ * the calls and turns what comes back into events; front_answer.c speaks to the
+ * client. */
+#include "route/front_internal.h"
+
+struct front_session {
+    struct front_owner owner; /* first */
+    struct route_front *front;
+    struct front_session *next;
+    struct front_session **link;
+    struct http_exchange *exchange; /* NULL: answered or gone */
+    struct route_body *body; /* NULL once nothing can be posted again */
+    struct route_request request;
+    struct io_timer *deadline_timer, *wait_timer;
+    uint64_t arrival_ns, deadline_ns;
+    bool has_posted;
+
+    /* the leg under way */
+    struct http_call *call;
+    enum route_leg_kind call_kind;
+    int32_t call_server;
+    uint64_t call_start_ns, last_chunk_ns;
+    int status;
+    bool is_event_stream, is_not_accepted, has_bytes;
+    struct buf answer; /* its body, unless relayed */
+
+    /* kept from the context leg */
+    struct buf context;
+    bool has_context;
+    struct route_answer context_answer;
+    uint64_t context_done_ns;
+
+    /* towards the client */
+    struct route_relay relay;
+    struct span chunk; /* the first one, during its event */
+    struct buf message; /* what the last worker said was wrong */
+    bool is_kv_failed;
+    bool is_unpostable; /* the wait timer stands for that */
+
+    struct http_call *probe;
+    uint32_t probe_tries;
+};
+
+void front_session_event(struct front_session *session,
+                         struct route_event event);
+
+/* front_leg */
+void front_leg_post(struct front_session *session, enum route_leg_kind kind,
+                    int32_t server, int64_t id);
+void front_leg_cancel(struct front_session *session);
+void front_leg_probe(struct front_session *session, int32_t server);
+void front_leg_drain(struct front_session *session);
+
+/* front_answer: what the client gets. Those that end its exchange clear
+ * `exchange`. */
+void front_answer_error(struct front_session *session, int status,
+                        const char *message);
+void front_answer_leg(struct front_session *session, struct span body);
+void front_answer_final(struct front_session *session);
+void front_answer_begin(struct front_session *session);
+void front_answer_end(struct front_session *session);
+void front_answer_cut(struct front_session *session);
+uint64_t front_answer_idle_ns(const struct route_front *front);
+void front_answer_free_body(struct front_session *session);

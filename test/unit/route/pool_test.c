@@ -1,0 +1,160 @@
+/* Placement and server states, with time handed in. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "route/pool.h"
+
+#define SECOND 1000000000ull
+
+static void add(struct config_servers *servers, uint16_t port)
+{
+    struct io_address *address = &servers->servers[servers->count++];
+    strcpy(address->host, "h");
+    address->port = port;
+}
+
+/* `count` servers for context, one of its own and the first of them for
+ * generation. */
+static void make(struct route_pool *pool, uint16_t count)
+{
+    static struct config_route config;
+    config_route_init(&config);
+    for (uint16_t i = 0; i < count; i++) {
+        add(&config.context, (uint16_t)(i + 1));
+    }
+    add(&config.generation, 100);
+    add(&config.generation, 1);
+    route_pool_init(pool, &config, 0);
+    assert_true(route_pool_is_valid(pool));
+    for (uint32_t i = 0; i < pool->server_count; i++) {
+        pool->servers[i].state = ROUTE_SERVER_READY;
+    }
+}
+
+static int32_t place(struct route_pool *pool, int32_t exclude)
+{
+    return route_pool_place(pool, ROUTE_CONTEXT, exclude, true);
+}
+
+/* [serve T38] the examples of serve.md 3.1. */
+static void round_robin_follows_the_examples(void **state)
+{
+    static struct route_pool pool;
+    (void)state;
+    make(&pool, 3);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(place(&pool, ROUTE_NO_SERVER), i % 3);
+    }
+    assert_int_equal(place(&pool, ROUTE_NO_SERVER), 0);
+    assert_int_equal(place(&pool, 1), 2);
+    assert_int_equal(place(&pool, ROUTE_NO_SERVER), 0);
+    make(&pool, 1);
+    assert_int_equal(place(&pool, 0), ROUTE_NO_SERVER);
+}
+
+/* I19: excluded only while somebody else is there, unless it failed. */
+static void exclusion_is_a_preference(void **state)
+{
+    static struct route_pool pool;
+    (void)state;
+    make(&pool, 1);
+    assert_int_equal(route_pool_place(&pool, ROUTE_CONTEXT, 0, false), 0);
+    assert_int_equal(pool.server_count, 2);
+    assert_true(pool.servers[0].has_role[ROUTE_GENERATION]);
+}
+
+static void a_suspect_is_used_only_for_want_of_others(void **state)
+{
+    static struct route_pool pool;
+    (void)state;
+    make(&pool, 2);
+    route_pool_on_refused(&pool, 0, 5);
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_SUSPECT);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(place(&pool, ROUTE_NO_SERVER), 1);
+    }
+    route_pool_on_refused(&pool, 1, 5);
+    assert_int_not_equal(place(&pool, ROUTE_NO_SERVER), ROUTE_NO_SERVER);
+    assert_int_equal(route_pool_ready_count(&pool, ROUTE_CONTEXT), 0);
+}
+
+static bool probe(struct route_pool *pool, enum route_probe result,
+                  uint64_t *now)
+{
+    *now += 60 * SECOND;
+    assert_int_equal(route_pool_next_probe(pool, *now), 0);
+    return route_pool_on_probe(pool, 0, result, *now);
+}
+
+/* [serve T9] one refusal, two good probes; three bad ones take it out, and the
+ * way back leads over a new preparation. */
+static void a_server_leaves_and_returns(void **state)
+{
+    static struct route_pool pool;
+    uint64_t now = SECOND;
+    (void)state;
+    make(&pool, 1);
+    route_pool_on_refused(&pool, 0, now);
+    assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_SUSPECT);
+    assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_READY);
+    for (int i = 0; i < 3; i++) {
+        assert_false(probe(&pool, ROUTE_PROBE_BAD, &now));
+    }
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_DOWN);
+    assert_int_equal(place(&pool, ROUTE_NO_SERVER), ROUTE_NO_SERVER);
+    assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    assert_true(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    route_pool_on_prepared(&pool, 0, true, now);
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_READY);
+}
+
+/* [serve T8] a failed preparation is asked for again, ever more slowly. */
+static void preparation_is_retried_with_backoff(void **state)
+{
+    static struct route_pool pool;
+    uint64_t now = SECOND, gap = 0;
+    (void)state;
+    make(&pool, 1);
+    pool.servers[0].state = ROUTE_SERVER_NEW;
+    pool.servers[1].is_probing = true; /* not of interest here */
+    for (int i = 0; i < 8; i++) {
+        assert_true(probe(&pool, ROUTE_PROBE_GOOD, &now));
+        route_pool_on_prepared(&pool, 0, false, now);
+        uint64_t next = route_pool_wake_ns(&pool) - now;
+        assert_true(next >= gap);
+        assert_true(next <= 32 * SECOND);
+        gap = next;
+    }
+    assert_true(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    route_pool_on_prepared(&pool, 0, true, now);
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_READY);
+}
+
+static void a_draining_server_gets_no_new_work(void **state)
+{
+    static struct route_pool pool;
+    uint64_t now = SECOND;
+    (void)state;
+    make(&pool, 1);
+    assert_false(probe(&pool, ROUTE_PROBE_DRAINING, &now));
+    assert_int_equal(place(&pool, ROUTE_NO_SERVER), ROUTE_NO_SERVER);
+    assert_true(route_pool_can_serve(&pool));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_robin_follows_the_examples),
+        cmocka_unit_test(exclusion_is_a_preference),
+        cmocka_unit_test(a_suspect_is_used_only_for_want_of_others),
+        cmocka_unit_test(a_server_leaves_and_returns),
+        cmocka_unit_test(preparation_is_retried_with_backoff),
+        cmocka_unit_test(a_draining_server_gets_no_new_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
