@@ -1,0 +1,174 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/exit.h"
+#include "cli/options.h"
+#include "node/worker.h"
+
+/* Flags win over the file whatever their order: they are checked at once, kept,
+ * and applied after the file. */
+enum { OVERRIDE_COUNT_MAX = 64, KEY_SIZE = 64 };
+
+struct serve_args {
+    struct config_worker config;
+    struct config_worker scratch; /* to check a flag's value on its own */
+    const char *path;
+    const char *name;
+    uint32_t override_count;
+    char keys[OVERRIDE_COUNT_MAX][KEY_SIZE];
+    const char *values[OVERRIDE_COUNT_MAX];
+};
+
+static enum err set_own(void *target, const char *name, const char *value,
+                        struct why *why)
+{
+    (void)why;
+    struct serve_args *args = target;
+    if (strcmp(name, "config") == 0) {
+        args->path = value;
+    } else {
+        args->name = value;
+    }
+    return OK;
+}
+
+/* Most flags are the config's keys with dashes; these are shorter. */
+static void key_of(const char *flag, char key_out[KEY_SIZE])
+{
+    static const char *const NAMES[][2] = {
+        {"backend", "cache_transceiver_config.backend"},
+        {"tokens-per-block", "kv_cache_config.tokens_per_block"},
+        {"kv-tokens", "kv_cache_config.max_tokens"},
+        {"block-reuse", "kv_cache_config.enable_block_reuse"},
+        {"max-batch", "max_batch_size"},
+        {"max-seq", "max_seq_len"},
+        {"chunk-tokens", "max_num_tokens"},
+        {"kv-transfer-timeout-ms",
+         "cache_transceiver_config.kv_transfer_timeout_ms"},
+        {"workers-on-host", "worker_count_on_host"},
+        {"ops", "reference_ops"},
+    };
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        if (strcmp(NAMES[i][0], flag) == 0) {
+            snprintf(key_out, KEY_SIZE, "%s", NAMES[i][1]);
+            return;
+        }
+    }
+    snprintf(key_out, KEY_SIZE, "%s", flag);
+    for (char *at = key_out; *at != 0; at++) {
+        *at = *at == '-' ? '_' : *at;
+    }
+}
+
+static enum err set(void *target, const char *name, const char *value,
+                    struct why *why)
+{
+    struct serve_args *args = target;
+    if (args->override_count == OVERRIDE_COUNT_MAX) {
+        return why_say(why, ERR_FULL, "too many options");
+    }
+    if (strcmp(name, "ops") == 0) {
+        if (strcmp(value, "ref") != 0 && strcmp(value, "fast") != 0) {
+            return why_say(why, ERR_INVALID, "'%s' is neither fast nor ref",
+                           value);
+        }
+        value = strcmp(value, "ref") == 0 ? "true" : "false";
+    }
+    char *key = args->keys[args->override_count];
+    key_of(name, key);
+    enum err code = config_worker_set(&args->scratch, key, value, why);
+    if (code == OK) {
+        args->values[args->override_count++] = value;
+    }
+    return code;
+}
+
+static const struct cli_option OPTIONS[] = {
+    {"config", 'c', "FILE", "YAML with any setting; flags win", set_own},
+    {"model", 'm', "FILE", "GGUF model (required here or in the config)", set},
+    {"role", 0, "ROLE", "context, generation or mixed (mixed)", set},
+    {"host", 0, "ADDRESS", "address of the HTTP side (127.0.0.1)", set},
+    {"port", 'p', "PORT", "HTTP port; 0: any free one (0)", set},
+    {"transfer-port", 0, "PORT", "control port of KV transfers (any)", set},
+    {"advertise", 0, "HOST", "host that peers connect to (--host)", set},
+    {"threads", 't', "N", "compute threads (all CPUs)", set},
+    {"kv-tokens", 0, "N", "tokens the KV pool holds (8 contexts)", set},
+    {"tokens-per-block", 0, "N", "tokens of a KV block (32)", set},
+    {"block-reuse", 0, "BOOL", "reuse KV of equal prefixes (true)", set},
+    {"max-batch", 0, "N", "sequences that run together (32)", set},
+    {"max-seq", 0, "N", "longest prompt and answer together", set},
+    {"chunk-tokens", 0, "N", "tokens of one turn (adapts)", set},
+    {"queue-limit", 0, "N", "requests that wait (1024)", set},
+    {"turn-ms-max", 0, "MS", "longest turn to aim at (100)", set},
+    {"backend", 0, "NAME", "what moves KV: ucx (ucx)", set},
+    {"kv-transfer-timeout-ms", 0, "MS", "longest hand-off (60000)", set},
+    {"request-timeout-ms", 0, "MS", "arrival to first token (180000)", set},
+    {"drain-timeout-ms", 0, "MS", "wait at the end (30000)", set},
+    {"chat-template", 0, "NAME", "chat form, instead of the file's", set},
+    {"served-model-name", 0, "NAME", "name that requests use", set},
+    {"auth-key-file", 0, "FILE", "key of internal requests", set},
+    {"strict-internal-auth", 0, "BOOL", "refuse unsigned hand-offs (true)",
+     set},
+    {"ops", 0, "BODY", "arithmetic: fast or ref (fast)", set},
+    {"workers-on-host", 0, "N", "workers that share this memory (1)", set},
+    {"name", 0, "NAME", "name in log lines", set_own},
+    CLI_LOG_OPTIONS,
+    {0},
+};
+
+static const struct cli_syntax SYNTAX = {
+    .command = "baton serve",
+    .arguments = "",
+    .about = "Runs one worker. A context worker prefers prompts, a generation "
+             "worker prefers decoding; each can do both.",
+    .options = OPTIONS,
+};
+
+static enum err read_config(struct serve_args *args, struct why *why)
+{
+    enum err code = OK;
+    if (args->path != NULL) {
+        code = config_worker_read(args->path, why, &args->config);
+    }
+    for (uint32_t i = 0; code == OK && i < args->override_count; i++) {
+        code = config_worker_set(&args->config, args->keys[i], args->values[i],
+                                 why);
+    }
+    return code == OK ? config_worker_check(&args->config, why) : code;
+}
+
+/* A file may name the model too; that is seen when it is read. */
+static bool has_model(const struct serve_args *args)
+{
+    bool is_given = args->path != NULL;
+    for (uint32_t i = 0; i < args->override_count; i++) {
+        is_given |= strcmp(args->keys[i], "model") == 0;
+    }
+    return is_given;
+}
+
+int cli_serve(int argc, char **argv)
+{
+    struct serve_args *args = mem_new(sizeof(*args));
+    config_worker_init(&args->config);
+    config_worker_init(&args->scratch);
+    cli_parse(&SYNTAX, argc, argv, args);
+    cli_start_log(args->name == NULL ? "worker" : args->name);
+    if (!has_model(args)) {
+        fprintf(stderr, "baton serve: --model FILE is required\n");
+        mem_free(args);
+        return CLI_USAGE;
+    }
+    struct why why = {{0}};
+    enum err code = read_config(args, &why);
+    if (code == OK) {
+        code = node_worker_run(&args->config, &why);
+    }
+    if (code != OK) {
+        fprintf(stderr, "baton serve: %s\n", why.text);
+    }
+    mem_free(args);
+    return cli_exit_of(code);
+}

@@ -1,0 +1,62 @@
+/* baton: one program, many commands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/exit.h"
+
+static const struct cli_command COMMANDS[] = {
+    {"up", "start a cluster on this host and supervise it", cli_up},
+    {"serve", "run one worker: context, generation or both", cli_serve},
+    {"route", "run a front end with the OpenAI API", cli_route},
+    {"generate", "complete a prompt in this process, no server", cli_generate},
+    {"tokenize", "print the token ids of a text", cli_tokenize},
+    {"inspect", "say what a model file holds and needs", cli_inspect},
+    {"doctor", "check this host and say what to do", cli_doctor},
+    {"bench", "load a running server and report", cli_bench},
+};
+enum { COMMAND_COUNT = sizeof(COMMANDS) / sizeof(COMMANDS[0]) };
+
+static void print_help(FILE *out)
+{
+    fprintf(out, "usage: baton COMMAND [OPTION...]\n\n"
+                 "Serves large language models with prefill and decode on "
+                 "separate servers.\n\n");
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        fprintf(out, "  %-10s %s\n", COMMANDS[i].name, COMMANDS[i].summary);
+    }
+    fprintf(out, "\n`baton COMMAND --help` says more. First steps:\n"
+                 "  baton up --model models/demo.gguf\n"
+                 "  curl localhost:8000/v1/completions -H 'content-type: "
+                 "application/json' \\\n"
+                 "       -d '{\"model\":\"demo\",\"prompt\":\"In the "
+                 "beginning\",\"max_tokens\":20}'\n"
+                 "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 bad model, "
+                 "config or file,\n4 port, memory or peer not to be had, 130 "
+                 "interrupted.\n");
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc < 2 ? "" : argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0 ||
+        strcmp(name, "-h") == 0) {
+        print_help(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        printf("baton %s\n", BATON_VERSION);
+        return CLI_OK;
+    }
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(name, COMMANDS[i].name) == 0) {
+            return COMMANDS[i].run(argc - 1, argv + 1);
+        }
+    }
+    if (argc < 2) {
+        print_help(stderr);
+    } else {
+        fprintf(stderr, "baton: '%s' is no command; see baton --help\n", name);
+    }
+    return CLI_USAGE;
+}

@@ -1,0 +1,491 @@
+#include "node/worker.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "engine/engine.h"
+#include "io/file.h"
+#include "io/loop.h"
+#include "io/mailbox.h"
+#include "io/populate.h"
+#include "io/thread.h"
+#include "node/model_file.h"
+#include "serve/serve.h"
+#include "transfer/backend_inproc.h"
+#include "transfer/backend_ucx.h"
+#include "transfer/transfer.h"
+
+enum {
+    TRANSFER_COMMAND_COUNT_MAX = 2048,
+    /* A quarter of it bounds the live sessions (engine/engine.h). */
+    TRANSFER_REPORT_COUNT_MAX = 1024,
+    KEY_SIZE_MAX = 4096
+};
+
+static const uint64_t STOP_POLL_NS = 1000000u;
+
+struct worker {
+    const struct config_worker *config;
+    uint64_t incarnation;
+    struct io_loop *loop;
+    struct serve *serve;
+    struct io_timer *drain_limit;
+    bool is_draining, is_loaded;
+    enum err result;
+    struct why why;
+    struct buf key;
+
+    /* Made by the load thread; main's once it is joined. */
+    struct io_thread *load_thread;
+    struct io_waker *loaded_waker;
+    enum err load_result;
+    struct why load_why;
+    struct node_model_file file;
+    struct io_waker *engine_waker, *transfer_waker, *event_waker;
+    struct io_mailbox *commands, *events, *transfer_commands, *reports;
+    atomic_bool cancel_hint;
+    struct engine_stats_cell *stats;
+    struct transfer_inproc_hub *hub;
+    struct transfer_backend *backend;
+    void *pool;
+    struct io_populate *populate; /* NULL: the pool's pages come by use */
+    struct io_loop *transfer_loop;
+    struct io_thread *transfer_thread;
+    struct transfer *transfer;
+    struct engine *engine;
+};
+
+static void say(const struct worker *worker, const char *what)
+{
+    printf("%s http://%s:%u\n", what, worker->config->host,
+           serve_port(worker->serve));
+    fflush(stdout);
+}
+
+static void say_loading(void *context, const char *what)
+{
+    (void)context;
+    printf("loading %s\n", what);
+    fflush(stdout);
+}
+
+static enum err make_mailbox(size_t message_size, uint32_t capacity,
+                             struct io_waker *waker,
+                             struct io_mailbox **mailbox_out)
+{
+    return io_mailbox_create(
+        &(struct io_mailbox_options){
+            .message_size = message_size,
+            .capacity = capacity,
+            .waker = waker,
+        },
+        mailbox_out);
+}
+
+static enum err make_wakers(struct worker *worker)
+{
+    enum err code = io_waker_create(&worker->engine_waker);
+    if (code == OK) {
+        code = io_waker_create(&worker->transfer_waker);
+    }
+    return code == OK ? io_waker_create(&worker->event_waker) : code;
+}
+
+static enum err make_mailboxes(struct worker *worker)
+{
+    const struct node_limits *limits = &worker->file.limits;
+    enum err code = make_wakers(worker);
+    if (code == OK) {
+        code = make_mailbox(sizeof(struct engine_command),
+                            2 * limits->request_count_max + 64,
+                            worker->engine_waker, &worker->commands);
+    }
+    if (code == OK) {
+        code =
+            make_mailbox(sizeof(struct engine_event), limits->event_count_max,
+                         worker->event_waker, &worker->events);
+    }
+    if (code == OK) {
+        code = make_mailbox(sizeof(struct transfer_command),
+                            TRANSFER_COMMAND_COUNT_MAX, worker->transfer_waker,
+                            &worker->transfer_commands);
+    }
+    if (code == OK) {
+        code = make_mailbox(sizeof(struct transfer_report),
+                            TRANSFER_REPORT_COUNT_MAX, worker->engine_waker,
+                            &worker->reports);
+    }
+    return code;
+}
+
+static enum err open_backend(struct worker *worker, struct why *why)
+{
+    if (strcmp(worker->config->backend, "inproc") == 0) {
+        /* Peers of this process only: itself. One mixed worker needs no more. */
+        worker->hub = transfer_inproc_hub_create();
+        enum err code = transfer_backend_inproc_create(
+            worker->hub, worker->incarnation, &worker->backend);
+        return code == OK ? OK : why_say(why, code, "inproc backend");
+    }
+    return transfer_backend_ucx_create(
+        &(struct transfer_backend_ucx_options){.incarnation =
+                                                   worker->incarnation},
+        why, &worker->backend);
+}
+
+static struct kv_pool_view pool_view(const struct worker *worker)
+{
+    return (struct kv_pool_view){
+        .base = worker->pool,
+        .page_bytes = worker->file.limits.page_bytes,
+        .page_count = worker->file.limits.page_count,
+        .layout = worker->file.model->info.layout,
+    };
+}
+
+/* In the background: a pool of gigabytes must not hold up the start. */
+static void populate_pool(struct worker *worker)
+{
+    enum err code = io_populate_start(
+        worker->pool, worker->file.limits.pool_bytes, &worker->populate);
+    if (code != OK) {
+        log_warn("worker", "the KV pool is not made resident: %s",
+                 err_name(code));
+    }
+}
+
+static enum err open_transfer(struct worker *worker, struct why *why)
+{
+    const struct config_worker *config = worker->config;
+    enum err code = open_backend(worker, why);
+    if (code == OK) {
+        code = transfer_backend_alloc(worker->backend,
+                                      worker->file.limits.pool_bytes, why,
+                                      &worker->pool);
+    }
+    if (code == OK) {
+        populate_pool(worker);
+        code = io_loop_create(&worker->transfer_loop);
+    }
+    if (code != OK) {
+        return code;
+    }
+    return transfer_create(
+        &(struct transfer_options){
+            .loop = worker->transfer_loop,
+            .backend = worker->backend,
+            .pool = pool_view(worker),
+            .incarnation = worker->incarnation,
+            .host = config->host,
+            .advertise = config->advertise[0] == 0 ? NULL : config->advertise,
+            .listen_port = (uint16_t)config->transfer_port,
+            .port = {worker->transfer_commands, worker->reports},
+            .commands_waker = worker->transfer_waker,
+            .grace_ns = config->kv_transfer_timeout_ms * 1000000u,
+        },
+        why, &worker->transfer);
+}
+
+static void run_transfer(void *context)
+{
+    io_loop_run(context);
+}
+
+static enum err open_engine(struct worker *worker, struct why *why)
+{
+    const struct config_worker *config = worker->config;
+    const struct node_limits *limits = &worker->file.limits;
+    int32_t ends[ENGINE_END_TOKEN_COUNT_MAX];
+    uint32_t end_count = text_end_tokens(worker->file.tokenizer, ends,
+                                         ENGINE_END_TOKEN_COUNT_MAX);
+    return engine_start(
+        &(struct engine_options){
+            .model = worker->file.model,
+            .pool = pool_view(worker),
+            .port = {worker->commands, worker->events, &worker->cancel_hint},
+            .transfer = {worker->transfer_commands, worker->reports},
+            .waker = worker->engine_waker,
+            .stats = worker->stats,
+            .max_batch = config->max_batch,
+            .max_seq = limits->max_seq,
+            .row_count_max = limits->row_count_max,
+            .chunk_tokens = config->chunk_tokens,
+            .turn_ns_max = config->turn_ms_max * (uint64_t)1000000,
+            .queue_limit = config->queue_limit,
+            .kv_transfer_timeout_ns =
+                config->kv_transfer_timeout_ms * (uint64_t)1000000,
+            .vocab_size = worker->file.model->info.vocab_size,
+            .end_tokens = ends,
+            .end_token_count = end_count < ENGINE_END_TOKEN_COUNT_MAX
+                                   ? end_count
+                                   : ENGINE_END_TOKEN_COUNT_MAX,
+            .enable_block_reuse = config->enable_block_reuse,
+        },
+        why, &worker->engine);
+}
+
+static enum err load(struct worker *worker, struct why *why)
+{
+    enum err code = node_model_file_open(worker->config, say_loading, worker,
+                                         why, &worker->file);
+    if (code != OK) {
+        return code;
+    }
+    node_model_file_touch(&worker->file);
+    say_loading(worker, "KV pool");
+    worker->stats = engine_stats_cell_create();
+    code = make_mailboxes(worker);
+    if (code != OK) {
+        return why_say(why, code, "mailboxes: %s", err_name(code));
+    }
+    code = open_transfer(worker, why);
+    if (code == OK) {
+        code = io_thread_start("transfer", run_transfer, worker->transfer_loop,
+                               &worker->transfer_thread);
+    }
+    return code == OK ? open_engine(worker, why) : code;
+}
+
+static void run_load(void *context)
+{
+    struct worker *worker = context;
+    worker->load_result = load(worker, &worker->load_why);
+    io_waker_wake(worker->loaded_waker);
+}
+
+static void fail(struct worker *worker, enum err code, const char *text)
+{
+    worker->result = why_say(&worker->why, code, "%s", text);
+    io_loop_stop(worker->loop);
+}
+
+static void on_loaded(void *context)
+{
+    struct worker *worker = context;
+    if (worker->is_loaded) {
+        return;
+    }
+    io_thread_join(worker->load_thread);
+    worker->load_thread = NULL;
+    worker->is_loaded = true;
+    if (worker->load_result != OK) {
+        fail(worker, worker->load_result, worker->load_why.text);
+        return;
+    }
+    if (worker->is_draining) {
+        io_loop_stop(worker->loop);
+        return;
+    }
+    struct why why = {{0}};
+    struct serve_parts parts = {
+        .tokenizer = worker->file.tokenizer,
+        .chat = worker->file.chat,
+        .chat_why = worker->file.chat_why,
+        .model_name = worker->file.name,
+        .general_name = worker->file.general_name,
+        .vocab_size = worker->file.model->info.vocab_size,
+        .max_seq = worker->file.limits.max_seq,
+        .incarnation = worker->incarnation,
+        .transfer_endpoint = transfer_endpoint(worker->transfer),
+        .engine = {worker->commands, worker->events, &worker->cancel_hint},
+        .event_waker = worker->event_waker,
+        .stats = worker->stats,
+        .auth_key = buf_span(&worker->key),
+    };
+    enum err code = serve_set_ready(worker->serve, &parts, &why);
+    if (code != OK) {
+        fail(worker, code, why.text);
+        return;
+    }
+    say(worker, "ready");
+}
+
+static void stop(void *context)
+{
+    struct worker *worker = context;
+    io_loop_stop(worker->loop);
+}
+
+static void on_signal(void *context)
+{
+    struct worker *worker = context;
+    if (worker->is_draining) {
+        stop(worker);
+        return;
+    }
+    worker->is_draining = true;
+    io_timer_start(worker->drain_limit,
+                   worker->config->drain_timeout_ms * (uint64_t)1000000);
+    if (worker->is_loaded) {
+        serve_drain(worker->serve, stop, worker);
+    }
+}
+
+/* One line, white space around it cut. */
+static enum err read_key(struct worker *worker, struct why *why)
+{
+    buf_init(&worker->key, KEY_SIZE_MAX);
+    if (worker->config->auth_key_file[0] == 0) {
+        return OK;
+    }
+    enum err code =
+        io_file_read(worker->config->auth_key_file, why, &worker->key);
+    if (code != OK) {
+        return why_prefix(why, code, "auth_key_file");
+    }
+    struct buf *key = &worker->key;
+    while (key->size > 0 && key->data[key->size - 1] <= ' ') {
+        key->size--;
+    }
+    if (key->size == 0) {
+        return why_say(why, ERR_INVALID, "auth_key_file %s is empty",
+                       worker->config->auth_key_file);
+    }
+    return OK;
+}
+
+static enum err open_main(struct worker *worker, struct why *why)
+{
+    enum err code = read_key(worker, why);
+    if (code != OK) {
+        return code;
+    }
+    code = io_loop_create(&worker->loop);
+    if (code == OK) {
+        code = io_waker_create(&worker->loaded_waker);
+    }
+    if (code == OK) {
+        code = io_waker_attach(worker->loaded_waker, worker->loop, on_loaded,
+                               worker);
+    }
+    if (code == OK) {
+        code = io_loop_on_signal(worker->loop, SIGTERM, on_signal, worker);
+    }
+    if (code == OK) {
+        code = io_loop_on_signal(worker->loop, SIGINT, on_signal, worker);
+    }
+    if (code != OK) {
+        return why_say(why, code, "event loop: %s", err_name(code));
+    }
+    worker->drain_limit = io_timer_create(worker->loop, stop, worker);
+    return serve_open(
+        &(struct serve_options){
+            .loop = worker->loop,
+            .config = worker->config,
+            .version = BATON_VERSION,
+        },
+        why, &worker->serve);
+}
+
+/* Nobody wants them any more. True when the last one was among them. */
+static bool drop_events(struct worker *worker)
+{
+    struct engine_event event;
+    bool is_stopped = false;
+    while (io_mailbox_take(worker->events, &event)) {
+        mem_free(event.top);
+        is_stopped |= event.kind == ENGINE_EVENT_STOPPED;
+    }
+    return is_stopped;
+}
+
+/* The serve is gone: the loop must not turn, its events are dropped here. The
+ * engine ends only when there is room for all of them. */
+static void stop_engine(struct worker *worker)
+{
+    if (worker->engine == NULL) {
+        return;
+    }
+    const struct engine_port port = {worker->commands, worker->events,
+                                     &worker->cancel_hint};
+    const struct engine_command command = {.kind = ENGINE_STOP};
+    bool is_posted = false;
+    while (!drop_events(worker)) {
+        is_posted = is_posted || engine_port_post(&port, &command) == OK;
+        io_waker_wait(worker->event_waker, STOP_POLL_NS);
+    }
+    engine_join(worker->engine);
+}
+
+/* The peers that still write into our pages hold mappings of them: the pages
+ * are never given back before the transfer is quiet. At the end of the process
+ * the kernel takes care of both. */
+static bool stop_transfer(struct worker *worker)
+{
+    if (worker->transfer_thread != NULL) {
+        io_loop_stop(worker->transfer_loop);
+        io_thread_join(worker->transfer_thread);
+    }
+    return transfer_destroy(worker->transfer) == OK;
+}
+
+static void close_parts(struct worker *worker)
+{
+    engine_destroy(worker->engine);
+    if (worker->pool != NULL) {
+        transfer_backend_free(worker->backend, worker->pool);
+    }
+    transfer_backend_destroy(worker->backend);
+    transfer_inproc_hub_destroy(worker->hub);
+    io_mailbox_destroy(worker->commands);
+    io_mailbox_destroy(worker->events);
+    io_mailbox_destroy(worker->transfer_commands);
+    io_mailbox_destroy(worker->reports);
+    io_waker_destroy(worker->engine_waker);
+    io_waker_destroy(worker->transfer_waker);
+    io_waker_destroy(worker->event_waker);
+    if (worker->transfer_loop != NULL) {
+        io_loop_destroy(worker->transfer_loop);
+    }
+    if (worker->stats != NULL) {
+        engine_stats_cell_destroy(worker->stats);
+    }
+    node_model_file_close(&worker->file);
+}
+
+static void close_worker(struct worker *worker)
+{
+    io_thread_join(worker->load_thread);
+    io_populate_finish(worker->populate);
+    if (worker->serve != NULL) {
+        serve_close(worker->serve);
+    }
+    stop_engine(worker);
+    if (stop_transfer(worker)) {
+        close_parts(worker);
+    }
+    io_waker_destroy(worker->loaded_waker);
+    io_timer_destroy(worker->drain_limit);
+    if (worker->loop != NULL) {
+        io_loop_destroy(worker->loop);
+    }
+    buf_finish(&worker->key);
+    mem_free(worker);
+}
+
+enum err node_worker_run(const struct config_worker *config, struct why *why)
+{
+    struct worker *worker = mem_new(sizeof(*worker));
+    worker->config = config;
+    worker->incarnation = rng_system();
+    enum err code = open_main(worker, why);
+    if (code == OK) {
+        say(worker, "listening");
+        code = io_thread_start("load", run_load, worker, &worker->load_thread);
+    }
+    if (code == OK) {
+        io_loop_run(worker->loop);
+        code = worker->result;
+        if (code != OK && why != NULL) {
+            *why = worker->why;
+        }
+    }
+    close_worker(worker);
+    return code;
+}
