@@ -1,0 +1,164 @@
+// The official client against a whole cluster: context worker, generation
+// worker, front end.
+import { after, before, test } from 'node:test';
+import assert from 'node:assert/strict';
+import OpenAI from 'openai';
+import { up, get, post, metric, sleep, until } from './lib/cluster.mjs';
+
+let cluster;
+let client;
+const model = 'demo';
+before(async () => {
+  cluster = await up(['--max-batch', '16']);
+  client = new OpenAI({ baseURL: `${cluster.url}/v1`, apiKey: 'none', maxRetries: 0 });
+});
+after(() => cluster?.stop());
+
+const busyPages = async () => {
+  let sum = 0;
+  for (const worker of cluster.workers) {
+    sum += await metric(worker.port, 'baton_kv_pages_used') + await metric(worker.port, 'baton_kv_pages_leased');
+  }
+  return sum;
+};
+
+test('a completion crosses from context to generation over UCX', async () => {
+  const answer = await client.completions.create({ model, prompt: 'In the beginning', max_tokens: 12, temperature: 0 });
+  assert.equal(answer.object, 'text_completion');
+  assert.equal(answer.choices.length, 1);
+  assert.equal(answer.choices[0].finish_reason, 'length');
+  assert.ok(answer.choices[0].text.length > 0);
+  assert.equal(answer.usage.completion_tokens, 12);
+  assert.equal(answer.usage.total_tokens, answer.usage.prompt_tokens + 12);
+  const transfers = (await get(cluster.worker('generation-0').port, '/transfers')).json.transfers;
+  assert.ok(transfers.length > 0);
+  assert.equal(transfers.at(-1).backend, 'ucx');
+});
+
+test('no client-visible body holds internal fields', async () => {
+  const { text } = await post(cluster.port, '/v1/completions', { model, prompt: 'And God said', max_tokens: 4 });
+  for (const word of ['disaggregated_params', 'prompt_token_ids', 'encoded_opaque_state', 'first_gen_tokens']) {
+    assert.ok(!text.includes(word), word);
+  }
+});
+
+test('chat answers and streams the same text', async () => {
+  const messages = [{ role: 'user', content: 'Who made the heaven and the earth?' }];
+  const whole = await client.chat.completions.create({ model, messages, max_tokens: 16, temperature: 0 });
+  assert.equal(whole.choices[0].message.role, 'assistant');
+  const stream = await client.chat.completions.create({ model, messages, max_tokens: 16, temperature: 0, stream: true, stream_options: { include_usage: true } });
+  let text = '';
+  let usage;
+  let finish;
+  for await (const chunk of stream) {
+    text += chunk.choices[0]?.delta?.content ?? '';
+    finish = chunk.choices[0]?.finish_reason ?? finish;
+    usage = chunk.usage ?? usage;
+  }
+  assert.equal(text, whole.choices[0].message.content);
+  assert.equal(finish, whole.choices[0].finish_reason);
+  assert.equal(usage.completion_tokens, whole.usage.completion_tokens);
+  assert.equal(usage.prompt_tokens, whole.usage.prompt_tokens);
+});
+
+test('usage counts the prompt once and says what was cached', async () => {
+  const prompt = `${'And it came to pass in those days that '.repeat(12)}he went up`;
+  const first = await client.completions.create({ model, prompt, max_tokens: 4, temperature: 0 });
+  const second = await client.completions.create({ model, prompt, max_tokens: 4, temperature: 0 });
+  assert.equal(first.usage.prompt_tokens, second.usage.prompt_tokens);
+  assert.ok(second.usage.prompt_tokens_details.cached_tokens >= 32);
+  assert.ok(second.usage.prompt_tokens_details.cached_tokens < second.usage.prompt_tokens);
+  assert.equal(first.choices[0].text, second.choices[0].text);
+});
+
+test('a stop string ends the text before it, wherever the pieces fall', async () => {
+  const free = await client.completions.create({ model, prompt: 'In the beginning', max_tokens: 40, temperature: 0 });
+  const text = free.choices[0].text;
+  const stop = text.slice(20, 24);
+  const at = text.indexOf(stop);
+  const cut = await client.completions.create({ model, prompt: 'In the beginning', max_tokens: 40, temperature: 0, stop: [stop] });
+  assert.equal(cut.choices[0].text, text.slice(0, at));
+  assert.equal(cut.choices[0].finish_reason, 'stop');
+});
+
+test('n choices share one prefill and differ by seed and index only', async () => {
+  const ask = () => client.completions.create({ model, prompt: 'The lord', n: 3, max_tokens: 10, temperature: 1, seed: 7 });
+  const [a, b] = [await ask(), await ask()];
+  assert.equal(a.choices.length, 3);
+  assert.deepEqual(a.choices.map((c) => c.text), b.choices.map((c) => c.text));
+  assert.ok(new Set(a.choices.map((c) => c.text)).size > 1);
+  assert.equal(a.usage.completion_tokens, 30);
+});
+
+test('logprobs are sums of one distribution', async () => {
+  const answer = await client.completions.create({ model, prompt: 'In the beginning', max_tokens: 5, temperature: 0, logprobs: 4 });
+  const logprobs = answer.choices[0].logprobs;
+  assert.equal(logprobs.tokens.length, 5);
+  for (let i = 0; i < 5; i++) {
+    const top = Object.values(logprobs.top_logprobs[i]);
+    assert.ok(Math.abs(Math.max(...top) - logprobs.token_logprobs[i]) < 1e-4);
+    assert.ok(top.reduce((s, l) => s + Math.exp(l), 0) <= 1.0001);
+  }
+  const chat = await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Speak' }], max_tokens: 3, logprobs: true, top_logprobs: 2, temperature: 0 });
+  assert.equal(chat.choices[0].logprobs.content.length, 3);
+  assert.equal(chat.choices[0].logprobs.content[0].top_logprobs.length, 2);
+});
+
+// [serve T37]
+test('the first token appears exactly once', async () => {
+  const long = await client.completions.create({ model, prompt: 'And the king', max_tokens: 8, temperature: 0 });
+  for (const max of [1, 2]) {
+    const short = await client.completions.create({ model, prompt: 'And the king', max_tokens: max, temperature: 0 });
+    assert.equal(short.usage.completion_tokens, max);
+    assert.ok(long.choices[0].text.startsWith(short.choices[0].text));
+  }
+});
+
+test('errors carry status, type and the field', async () => {
+  await assert.rejects(client.completions.create({ model: 'nobody', prompt: 'x' }), (e) => e.status === 404);
+  await assert.rejects(client.completions.create({ model, prompt: 'x', temperature: -1 }), (e) => e.status === 400 && /temperature/.test(e.message));
+  await assert.rejects(client.completions.create({ model, prompt: 'x', unheard_of: 1 }), (e) => e.status === 400 && /unheard_of/.test(e.message));
+  await assert.rejects(client.completions.create({ model, prompt: 'word '.repeat(3000) }), (e) => e.status === 400 && /token/.test(e.message));
+  const fine = await client.completions.create({ model, prompt: 'x', max_tokens: 1 });
+  assert.equal(fine.choices.length, 1);
+});
+
+// [serve T89]
+test('an abort in mid-stream frees both sides', async () => {
+  const abort = new AbortController();
+  const stream = await client.completions.create({ model, prompt: 'In the beginning', max_tokens: 900, stream: true, ignore_eos: true }, { signal: abort.signal });
+  let seen = 0;
+  await assert.rejects(async () => {
+    for await (const _ of stream) {
+      if (++seen === 3) abort.abort();
+    }
+    throw new Error('aborted');
+  });
+  await until('both sides free', async () => (await busyPages()) === 0, 3000);
+});
+
+test('an abort in the middle of a long prefill frees both sides', async () => {
+  const prompt = 'and the word of the king was in the land of his people '.repeat(60).slice(0, 3000);
+  const abort = new AbortController();
+  const pending = client.completions.create({ model, prompt, max_tokens: 4 }, { signal: abort.signal });
+  await sleep(5);
+  abort.abort();
+  await assert.rejects(pending);
+  await until('both sides free', async () => (await busyPages()) === 0, 3000);
+});
+
+test('many at once all end well', async () => {
+  const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => client.completions.create({ model, prompt: `Chapter ${i}: and he said unto`, max_tokens: 8, temperature: 0 })));
+  assert.ok(answers.every((a) => a.usage.completion_tokens === 8 || a.choices[0].finish_reason === 'stop'));
+  await until('idle', async () => (await busyPages()) === 0, 3000);
+});
+
+test('models, health, version and metrics answer', async () => {
+  const models = await client.models.list();
+  assert.ok(models.data.some((m) => m.id === model));
+  assert.equal((await get(cluster.port, '/health')).status, 200);
+  assert.match((await get(cluster.port, '/version')).json.version, /^\d+\./);
+  assert.ok((await get(cluster.port, '/metrics')).text.includes('# TYPE'));
+  assert.equal((await get(cluster.port, '/nowhere')).status, 404);
+  assert.equal((await get(cluster.port, '/v1/completions')).status, 405);
+});

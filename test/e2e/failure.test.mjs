@@ -1,0 +1,127 @@
+// Workers die with kill -9 under load: every client gets an answer or an error
+// soon, nothing hangs, and the restarted worker is used again.
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { alive, children, argsOf, get, leftovers, metric, post, request, sleep, until, up } from './lib/cluster.mjs';
+
+const workerPid = (cluster, name) => children(cluster.child.pid).find((pid) => {
+  const args = argsOf(pid);
+  return args[args.indexOf('--name') + 1] === name;
+});
+
+// A killed process gives its memory back a moment after it is seen dead.
+const nothingMore = async (before) => {
+  const more = () => leftovers().filter((name) => !before.includes(name));
+  await until('nothing more is left', () => more().length === 0, 5000).catch(() => assert.deepEqual(more(), []));
+};
+
+async function load(port, stopAt, results) {
+  let i = 0;
+  await Promise.all(Array.from({ length: 8 }, async () => {
+    while (Date.now() < stopAt()) {
+      const started = Date.now();
+      try {
+        const { status } = await post(port, '/v1/completions', { model: 'demo', prompt: `Verse ${i++}: and it came to pass that the king`, max_tokens: 24, temperature: 0, ignore_eos: true });
+        results.push({ started, ended: Date.now(), status });
+      } catch (error) {
+        results.push({ started, ended: Date.now(), status: 0, error: String(error) });
+      }
+      if (results.at(-1).status !== 200) await sleep(20);
+    }
+  }));
+}
+
+for (const victim of ['context-0', 'generation-0']) {
+  test(`kill -9 of ${victim} under load`, async () => {
+    const cluster = await up(['--threads', '2']);
+    try {
+      const results = [];
+      let end = Date.now() + 60000;
+      const running = load(cluster.port, () => end, results);
+      await until('some answers', () => results.length > 20);
+      const pid = workerPid(cluster, victim);
+      const killed = Date.now();
+      process.kill(pid, 'SIGKILL');
+      await until('a new worker', () => { const now = workerPid(cluster, victim); return now && now !== pid; }, 15000);
+      const port = cluster.worker(victim).port;
+      await until('it is healthy', async () => { try { return (await get(port, '/health')).status === 200; } catch { return false; } }, 15000);
+      // It is used again: its own counter moves.
+      await until('it is used again', async () => await metric(port, 'baton_engine_requests_started_total') > 3, 20000);
+      end = 0;
+      await running;
+      // Whoever was waiting at the death heard of it within ten times the
+      // promised second (liveness, not speed).
+      for (const r of results.filter((r) => r.started <= killed && r.ended >= killed)) {
+        assert.ok(r.ended - killed < 10000, `answered after ${r.ended - killed} ms`);
+        assert.notEqual(r.status, 0, r.error);
+      }
+      assert.ok(results.filter((r) => r.started > killed + 5000 && r.status === 200).length > 0 || results.at(-1).status === 200);
+      const last = await post(cluster.port, '/v1/completions', { model: 'demo', prompt: 'And', max_tokens: 2 });
+      assert.equal(last.status, 200);
+    } finally {
+      await cluster.stop();
+    }
+  });
+}
+
+test('a stream whose generation worker dies ends with a visible error', async () => {
+  const cluster = await up();
+  try {
+    let text = '';
+    const ended = new Promise((done) => {
+      request(cluster.port, 'POST', '/v1/completions', { model: 'demo', prompt: 'And', max_tokens: 900, ignore_eos: true, stream: true }, {
+        onRequest: (req) => req.on('response', (res) => {
+          res.on('data', (d) => { text += d; });
+          res.on('close', done);
+        }),
+      }).catch(() => {});
+    });
+    await until('a chunk', () => text.includes('data:'));
+    process.kill(workerPid(cluster, 'generation-0'), 'SIGKILL');
+    await ended;
+    assert.ok(!text.includes('[DONE]'));
+    assert.match(text, /"error"/);
+  } finally {
+    await cluster.stop();
+  }
+});
+
+// [transfer T77]
+test('a context request that nobody pulls gives its pages back', async () => {
+  const { serve } = await import('./lib/cluster.mjs');
+  const worker = await serve(['--role', 'context', '--kv-transfer-timeout-ms', '500', '--strict-internal-auth', 'false']);
+  try {
+    const { status, json } = await post(worker.port, '/v1/completions', { model: 'demo', prompt: 'In the beginning God created the heaven and the earth. And the earth was without form, and void', max_tokens: 8, disaggregated_params: { request_type: 'context_only', disagg_request_id: 1099511627780 } });
+    assert.equal(status, 200);
+    assert.equal(json.choices[0].disaggregated_params.ctx_request_id, 1099511627780);
+    assert.ok(await metric(worker.port, 'baton_kv_pages_leased') > 0);
+    await until('pages free', async () => await metric(worker.port, 'baton_kv_pages_leased') === 0, 10000);
+  } finally {
+    await worker.stop();
+  }
+});
+
+test('nothing is left behind, also after kill -9 of the supervisor', async () => {
+  const before = leftovers();
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGKILL']) {
+    const cluster = await up();
+    await post(cluster.port, '/v1/completions', { model: 'demo', prompt: 'And', max_tokens: 4 });
+    const pids = children(cluster.child.pid);
+    assert.equal(pids.length, 3);
+    const code = await cluster.stop(signal);
+    if (signal !== 'SIGKILL') assert.equal(code, 0);
+    await until('all processes gone', () => pids.every((pid) => !alive(pid)), 15000);
+    await nothingMore(before);
+  }
+});
+
+test('workers killed -9 leave no shared memory', async () => {
+  const before = leftovers();
+  const cluster = await up();
+  await post(cluster.port, '/v1/completions', { model: 'demo', prompt: 'And', max_tokens: 4 });
+  const pids = children(cluster.child.pid);
+  cluster.child.process.kill('SIGKILL');
+  for (const pid of pids) { try { process.kill(pid, 'SIGKILL'); } catch { /* already gone */ } }
+  await until('all processes gone', () => pids.every((pid) => !alive(pid)), 15000);
+  await nothingMore(before);
+});

@@ -1,0 +1,82 @@
+// Our forward pass agrees with llama.cpp position by position, on its own
+// greedy tokens: the trained demonstration model, and random models of each
+// architecture over several weight types. Skipped where the peer's package or
+// our programs are not there. tools/peers/teacher.mjs takes any other model.
+import assert from "node:assert/strict";
+import {execFileSync} from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {after, before, test} from "node:test";
+import {fileURLToPath} from "node:url";
+
+import {continuePrompts, judge, loadPeer} from "../../tools/peers/teacher.mjs";
+
+const root = path.join(path.dirname(fileURLToPath(import.meta.url)), "../..");
+const build = path.resolve(root, process.env.BATON_BUILD || "build");
+const score = path.join(build, "score");
+const mkgguf = path.join(build, "mkgguf");
+const POSITIONS = 200;
+
+let llama;
+let missing;
+let folder;
+
+before(async () => {
+    const lacking = [score, mkgguf].find((program) => !fs.existsSync(program));
+    missing = lacking ? `${lacking} is not built` : undefined;
+    try {
+        llama = missing ? undefined : await loadPeer();
+    } catch (error) {
+        missing = `no peer: ${error.message.split("\n")[0]}`;
+    }
+    folder = fs.mkdtempSync(path.join(os.tmpdir(), "baton-teacher-"));
+});
+
+after(async () => {
+    await llama?.dispose();
+    fs.rmSync(folder, {recursive: true});
+});
+
+function makeModel(architecture, type) {
+    const file = path.join(folder, `${architecture}-${type}.gguf`);
+    const wide = architecture === "qwen3" ? ["--headdim", "128"] : [];
+    execFileSync(mkgguf, ["--arch", architecture, "--type", type, "--dim", "256",
+                          "--layers", "2", "--heads", "4", "--kv", "2",
+                          "--ffn", "512", "--vocab", "512", "--scale", "0.5",
+                          ...wide, file]);
+    return file;
+}
+
+async function agree(model, flags = []) {
+    const runs = await continuePrompts(llama, model,
+                                       {prompts: 4, count: POSITIONS});
+    const verdict = judge(runs, score, model, flags);
+    assert.ok(verdict.positions >= POSITIONS);
+    assert.ok(verdict.agreed >= verdict.positions - verdict.positions / 200,
+              `${path.basename(model)}: ${JSON.stringify(verdict)}`);
+}
+
+test("the demonstration model agrees, fast and reference", async (t) => {
+    if (missing) {
+        return t.skip(missing);
+    }
+    const demo = path.join(root, "models/demo.gguf");
+    await agree(demo);
+    await agree(demo, ["--ref"]);
+});
+
+for (const [architecture, types] of [
+    ["llama", ["f16", "q4_0", "q4_k"]],
+    ["qwen2", ["q8_0", "q5_1", "q3_k"]],
+    ["qwen3", ["bf16", "q8_0", "q6_k"]],
+]) {
+    for (const type of types) {
+        test(`random ${architecture} in ${type} agrees`, async (t) => {
+            if (missing) {
+                return t.skip(missing);
+            }
+            await agree(makeModel(architecture, type));
+        });
+    }
+}
