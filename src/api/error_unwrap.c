@@ -67,7 +67,8 @@ static bool is_host(struct span word)
 
 static bool is_url(struct span word)
 {
-    return word.size > 3 && memmem(word.data, word.size, "://", 3) != NULL;
+    return word.data != NULL && word.size > 3 &&
+           memmem(word.data, word.size, "://", 3) != NULL;
 }
 
 static struct span word_at(struct span text, size_t at)

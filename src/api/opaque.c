@@ -85,7 +85,7 @@ enum err api_opaque_decode(struct span base64, struct why *why,
         code = decode_bytes(buf_span(&bytes), why, opaque_out);
     }
     buf_finish(&bytes);
-    return code == OK ? OK : why_prefix(why, code, "encoded_opaque_state");
+    return code;
 }
 
 void api_ids_encode(const int32_t *ids, size_t count, struct buf *base64_out)

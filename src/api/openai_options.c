@@ -95,6 +95,13 @@ enum err openai_read_stop_tokens(const struct openai_limits *limits,
     return OK;
 }
 
+static enum err say_no_id(struct span key, struct why *why)
+{
+    return why_say(why, ERR_INVALID, "\"%.*s\" is not a token id",
+                   (int)(key.size < 32 ? key.size : 32),
+                   (const char *)key.data);
+}
+
 static enum err read_bias(const struct api_member *member, struct why *why,
                           struct openai_bias *bias_out)
 {
@@ -102,14 +109,14 @@ static enum err read_bias(const struct api_member *member, struct why *why,
     char *end;
     double bias;
     if (member->key.size == 0 || member->key.size > 10) {
-        return why_say(why, ERR_INVALID, "a key is not a token id");
+        return say_no_id(member->key, why);
     }
     memcpy(key, member->key.data, member->key.size);
     key[member->key.size] = 0;
     long long token = strtoll(key, &end, 10);
     if (*end != 0 || strspn(key, "0123456789") != member->key.size ||
         token > INT32_MAX) {
-        return why_say(why, ERR_INVALID, "a key is not a token id");
+        return say_no_id(member->key, why);
     }
     enum err err = api_read_number(member->value, -100, 100, why, &bias);
     if (err != OK) {

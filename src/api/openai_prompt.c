@@ -241,8 +241,10 @@ enum err openai_read_messages(const struct openai_limits *limits,
         enum err err =
             read_message(element, why, request, &request->messages[i]);
         if (err != OK) {
-            /* "messages" itself comes before this. */
-            return why_prefix(why, err, "[%" PRIu32 "]", i);
+            struct why inner = *why;
+            return why_say(why, err, "messages[%" PRIu32 "]%s%s", i,
+                           element.kind == API_JSON_OBJECT ? "." : ": ",
+                           inner.text);
         }
         request->message_count++;
     }

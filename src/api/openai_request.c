@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "api/openai_fields.h"
 #include "api/scan.h"
@@ -54,6 +55,14 @@ static enum err say(struct openai_fault *fault, const char *param,
     return why_say(&fault->why, ERR_INVALID, "%s: %s", param, text);
 }
 
+/* Some readers name the whole path themselves: "messages[0].role: ...". */
+static bool is_named(const char *text, const char *name)
+{
+    size_t size = strlen(name);
+    return size > 0 && strncmp(text, name, size) == 0 &&
+           strchr(":.[", text[size]) != NULL && text[size] != 0;
+}
+
 /* Names the field and, inside it, whatever the reader named. */
 static enum err read_member(const struct openai_limits *limits,
                             const struct api_member *member,
@@ -66,9 +75,9 @@ static enum err read_member(const struct openai_limits *limits,
         snprintf(fault->param, sizeof(fault->param), "%.*s",
                  (int)(member->key.size < 63 ? member->key.size : 63),
                  (const char *)member->key.data);
-        /* Some readers name the whole path themselves. */
-        if (!span_starts_with(span_of_string(fault->why.text), fault->param)) {
-            why_prefix(&fault->why, err, "%s", fault->param);
+        if (!is_named(fault->why.text, fault->param)) {
+            const char *name = fault->param[0] == 0 ? "\"\"" : fault->param;
+            why_prefix(&fault->why, err, "%s", name);
         }
     }
     return err;
@@ -89,6 +98,10 @@ static enum err check_prompt(struct openai_request *request,
             return say(fault, "prompt", "give either prompt or messages");
         }
         return OK;
+    }
+    if (request->handoff.type == API_REQUEST_GENERATION && !request->has_ids) {
+        return say(fault, "prompt_token_ids",
+                   "is required for generation_only");
     }
     if (request->route == OPENAI_CHAT && !request->has_messages &&
         !request->has_ids) {
@@ -169,10 +182,6 @@ static enum err check_handoff(const struct openai_request *request,
     }
     if (request->stream && handoff->type == API_REQUEST_CONTEXT) {
         return say(fault, "stream", "must be false for context_only");
-    }
-    if (handoff->type == API_REQUEST_GENERATION && !request->has_ids) {
-        return say(fault, "prompt_token_ids",
-                   "is required for generation_only");
     }
     return OK;
 }

@@ -283,12 +283,13 @@ static enum err tensor_size(struct cursor *cursor,
     uint64_t count = 1;
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t dimension = tensor->dimensions[i];
-        if (dimension == 0 ||
-            __builtin_mul_overflow(count, dimension, &count)) {
+        bool is_over = __builtin_mul_overflow(count, dimension, &count);
+        if (dimension == 0 || is_over) {
             return REFUSE(cursor, ERR_INVALID,
-                          "tensor " NAME_FORMAT ": dimension %u is %llu",
+                          "tensor " NAME_FORMAT ": dimension %u is %llu%s",
                           NAME_ARGS(tensor->name), i,
-                          (unsigned long long)dimension);
+                          (unsigned long long)dimension,
+                          is_over ? ", more than can be counted" : "");
         }
     }
     if (tensor->dimensions[0] % info->block_elements != 0) {

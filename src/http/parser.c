@@ -19,6 +19,9 @@ struct http_parser {
     struct http_head head;
     struct buf body;
     size_t extra_size; /* chunk extensions and trailers */
+    uint64_t chunk_left; /* bytes of data the open chunk still has */
+    uint32_t mark_left; /* bytes to come of the CR LF behind its data */
+    struct span fed; /* what the library reads just now */
     struct http_refusal refusal;
     llhttp_t library;
 };
@@ -32,7 +35,51 @@ static enum http_parse refuse(struct http_parser *parser, int status,
     return HTTP_PARSE_REFUSED;
 }
 
+/* The library takes any two bytes for the CR LF behind a chunk's data; a proxy
+ * that does not would see another message than we do. */
+static bool has_chunk_mark(struct http_parser *parser, struct span bytes)
+{
+    for (size_t i = 0; i < bytes.size && parser->mark_left > 0; i++) {
+        if (bytes.data[i] != (parser->mark_left == 2 ? '\r' : '\n')) {
+            return false;
+        }
+        parser->mark_left--;
+    }
+    return true;
+}
+
 /* Called by the library; a value that is not 0 stops it. */
+
+static int on_chunk_header(llhttp_t *library)
+{
+    struct http_parser *parser = library->data;
+    parser->chunk_left = library->content_length;
+    bool is_kept = parser->options.on_body == NULL;
+    size_t room = parser->options.body_bytes_max - parser->body.size;
+    if (is_kept && parser->chunk_left > room) {
+        refuse(parser, 413, "request body too large");
+        return HPE_USER;
+    }
+    return 0;
+}
+
+/* `size` bytes of data at `at` are taken; is the chunk whole, and if so, is
+ * what follows its end? */
+static int pass_chunk_data(struct http_parser *parser, const char *at,
+                           size_t size)
+{
+    if (!parser->head.is_chunked) {
+        return 0;
+    }
+    parser->chunk_left -= size;
+    if (parser->chunk_left > 0) {
+        return 0;
+    }
+    size_t used = (size_t)((const uint8_t *)at + size - parser->fed.data);
+    parser->mark_left = 2;
+    struct span rest = span_slice(parser->fed, used, parser->fed.size);
+    return has_chunk_mark(parser, rest) ? 0 : HPE_USER;
+}
 
 static int on_headers_complete(llhttp_t *library)
 {
@@ -47,11 +94,11 @@ static int on_body(llhttp_t *library, const char *at, size_t size)
     struct http_parser *parser = library->data;
     if (parser->options.on_body != NULL) {
         parser->options.on_body(parser->options.context, span_of(at, size));
-        return 0;
+        return pass_chunk_data(parser, at, size);
     }
     buf_add(&parser->body, at, size);
     if (buf_error(&parser->body) == OK) {
-        return 0;
+        return pass_chunk_data(parser, at, size);
     }
     refuse(parser, 413, "request body too large");
     return HPE_USER;
@@ -85,6 +132,7 @@ static int on_message_complete(llhttp_t *library)
 static const llhttp_settings_t SETTINGS = {
     .on_headers_complete = on_headers_complete,
     .on_body = on_body,
+    .on_chunk_header = on_chunk_header,
     .on_header_field = on_extra,
     .on_header_value = on_extra,
     .on_chunk_extension_name = on_extra,
@@ -131,6 +179,8 @@ void http_parser_reset(struct http_parser *parser)
     parser->phase = PHASE_HEAD;
     parser->searched = 0;
     parser->extra_size = 0;
+    parser->chunk_left = 0;
+    parser->mark_left = 0;
     parser->skips_body = false;
     parser->keeps_alive = false;
     parser->head.count = 0;
@@ -140,6 +190,12 @@ void http_parser_reset(struct http_parser *parser)
 void http_parser_expect_no_body(struct http_parser *parser)
 {
     parser->skips_body = true;
+}
+
+static enum http_parse refuse_malformed(struct http_parser *parser)
+{
+    return refuse(parser, parser->options.is_request ? 400 : 502,
+                  "malformed message");
 }
 
 /* Gives `bytes` to the library, which takes all, or stops at the end of the
@@ -152,6 +208,10 @@ static enum http_parse run_library(struct http_parser *parser,
         return HTTP_PARSE_MORE;
     }
     const char *begin = (const char *)bytes.data;
+    parser->fed = bytes;
+    if (!has_chunk_mark(parser, bytes)) {
+        return refuse_malformed(parser);
+    }
     llhttp_errno_t code = llhttp_execute(&parser->library, begin, bytes.size);
     *taken_out = bytes.size;
     if (code == HPE_OK) {
@@ -165,8 +225,7 @@ static enum http_parse run_library(struct http_parser *parser,
     if (parser->phase == PHASE_REFUSED) {
         return HTTP_PARSE_REFUSED;
     }
-    return refuse(parser, parser->options.is_request ? 400 : 502,
-                  "malformed message");
+    return refuse_malformed(parser);
 }
 
 static enum http_parse head_is_whole(struct http_parser *parser)

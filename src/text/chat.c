@@ -1,5 +1,7 @@
 #include "text/chat.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "text/chat_form.h"
 #include "text/tokenizer_vocab.h"
@@ -30,10 +32,10 @@ static enum err choose(struct text_chat *chat, const struct gguf *gguf,
                        const char *name, struct why *why)
 {
     if (name != NULL) {
+        char what[128];
+        snprintf(what, sizeof(what), "chat template \"%s\" is not known", name);
         enum err err = text_chat_named(chat, name);
-        return err == OK ? OK
-                         : refuse(why, ERR_UNSUPPORTED,
-                                  "no chat template of that name");
+        return err == OK ? OK : refuse(why, ERR_UNSUPPORTED, what);
     }
     struct span template;
     enum err err =

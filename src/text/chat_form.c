@@ -99,7 +99,7 @@ static const char *const STRANGERS[] = {
 
 size_t text_chat_find(struct span text, const char *part)
 {
-    const uint8_t *at = text.size == 0
+    const uint8_t *at = text.data == NULL
                             ? NULL
                             : memmem(text.data, text.size, part, strlen(part));
     return at == NULL ? SIZE_MAX : (size_t)(at - text.data);

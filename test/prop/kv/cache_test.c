@@ -297,6 +297,7 @@ static void do_close(struct world *world)
     }
     kv_cache_close(world->cache, slow->seq);
     slow->is_closed = true;
+    slow->total = slow->blocks; /* the promise ends with or without leases */
     if (!slow->is_leased) {
         slow_release(world, slow);
     }

@@ -49,6 +49,40 @@ static void every_field_is_read(void **state)
     assert_int_equal(rid, 77);
 }
 
+static int64_t rid_of(const char *text)
+{
+    struct api_handoff h;
+    int64_t rid = -1;
+    assert_int_equal(read_text(text, NULL, &h), OK);
+    enum err err = api_handoff_rid(&h, &rid);
+    assert_true(err == OK || (err == ERR_NOT_FOUND && rid == -1));
+    return rid;
+}
+
+/* [transfer T30] The context id alone, the other alone, neither; and a retry of
+ * the generation half, which brings another disagg id, still finds the KV. */
+static void the_context_id_is_what_a_transfer_runs_under(void **state)
+{
+    (void)state;
+    assert_int_equal(rid_of("{\"request_type\":\"generation_only\","
+                            "\"ctx_request_id\":77}"),
+                     77);
+    assert_int_equal(rid_of("{\"request_type\":\"context_only\","
+                            "\"disagg_request_id\":5}"),
+                     5);
+    assert_int_equal(rid_of("{\"request_type\":\"context_only\"}"), -1);
+    assert_int_equal(rid_of("{\"request_type\":\"generation_only\","
+                            "\"ctx_request_id\":77,\"disagg_request_id\":78}"),
+                     77);
+    assert_int_equal(rid_of("{\"request_type\":\"generation_only\","
+                            "\"ctx_request_id\":77,\"disagg_request_id\":79}"),
+                     77);
+    /* 0 is an id. */
+    assert_int_equal(rid_of("{\"request_type\":\"generation_only\","
+                            "\"ctx_request_id\":0,\"disagg_request_id\":79}"),
+                     0);
+}
+
 static void nulls_are_absent(void **state)
 {
     struct api_handoff h;
@@ -180,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_is_read),
+        cmocka_unit_test(the_context_id_is_what_a_transfer_runs_under),
         cmocka_unit_test(nulls_are_absent),
         cmocka_unit_test(a_bad_field_is_named),
         cmocka_unit_test(the_opaque_state_survives_the_round_trip_only),

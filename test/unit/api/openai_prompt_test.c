@@ -113,9 +113,9 @@ static void a_bad_message_is_named_by_its_place(void **state)
     openai_refuses(OPENAI_CHAT, HEAD "[]}", "messages", "1 to");
     openai_refuses(OPENAI_CHAT, HEAD "\"hi\"}", "messages", "list");
     openai_refuses(OPENAI_CHAT, HEAD "[{\"content\":\"a\"}]}", "messages",
-                   "[0]: role");
+                   "[0].role");
     openai_refuses(OPENAI_CHAT, HEAD "[{\"role\":\"user\",\"content\":1}]}",
-                   "messages", "[0]: content");
+                   "messages", "[0].content");
     openai_refuses(OPENAI_CHAT,
                    HEAD "[{\"role\":\"user\",\"content\":[{\"type\":"
                         "\"image_url\"}]}]}",

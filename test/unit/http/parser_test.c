@@ -130,6 +130,9 @@ static void malformed_chunks_are_refused(void **state)
     assert_int_equal(JUDGE(CHUNKED "1\nx\r\n0\r\n\r\n"), 400);
     assert_int_equal(JUDGE(CHUNKED "1\r\nxy\r\n0\r\n\r\n"), 400);
     assert_int_equal(JUDGE(CHUNKED "1\r\nx0\r\n\r\n"), 400);
+    assert_int_equal(JUDGE(CHUNKED "3\r\nabcdef\r\n0\r\n\r\n"), 400);
+    assert_int_equal(JUDGE(CHUNKED "1\r\nx\rf\r\n0\r\n\r\n"), 400);
+    assert_int_equal(JUDGE(CHUNKED "ffffffffffffffff\r\nx"), 413);
     assert_int_equal(JUDGE(CHUNKED "-1\r\nx\r\n0\r\n\r\n"), 400);
     assert_int_equal(JUDGE(CHUNKED "0x1\r\nx\r\n0\r\n\r\n"), 400);
     assert_int_equal(JUDGE(CHUNKED "g\r\n"), 400);
@@ -182,7 +185,8 @@ static void limits_are_answers(void **state)
     assert_int_equal(judge(text, 4095), -1);
     assert_int_equal(judge(text, 4096), 431);
     assert_int_equal(JUDGE(POST "Content-Length: 101\r\n\r\n"), 413);
-    assert_int_equal(JUDGE(CHUNKED "65\r\n"), -1);
+    assert_int_equal(JUDGE(CHUNKED "64\r\n"), -1);
+    assert_int_equal(JUDGE(CHUNKED "65\r\n"), 413);
     char body[200];
     int size = snprintf(body, sizeof(body), "%s65\r\n%0101d", CHUNKED, 1);
     assert_int_equal(judge(body, (size_t)size), 413);

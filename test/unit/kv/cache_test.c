@@ -260,6 +260,28 @@ static void close_waits_for_leases(void **state)
     assert_counts(cache, 10, 0, 2, 0);
 }
 
+/* Six of ten promised, three leased at the close: the three that were never
+ * taken can be had at once, the leased ones cannot. */
+static void close_under_a_lease_ends_the_promise(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kv_cache *cache = fixture->cache;
+    struct kv_seq *a = open_seq(cache, fixture->keys, 0, 6);
+    compute(cache, a, fixture->keys, 10);
+    kv_cache_lease(cache, a, 0, 3);
+    uint32_t all = kv_cache_counts(cache).all;
+    struct kv_seq *b = NULL;
+    assert_int_equal(kv_cache_open(cache, NULL, 0, all - 3, &b), ERR_FULL);
+    kv_cache_close(cache, a);
+    assert_int_equal(kv_cache_counts(cache).promised, 0);
+    assert_int_equal(kv_cache_open(cache, NULL, 0, all - 2, &b), ERR_FULL);
+    b = open_seq(cache, NULL, 0, all - 3);
+    assert_true(kv_cache_is_valid(cache));
+    kv_cache_close(cache, b);
+    kv_cache_unlease(cache, a, 0, 3);
+    assert_true(kv_cache_is_valid(cache));
+}
+
 /* Shrinking gives blocks back to the promise; a resize that would need more than
  * there is changes nothing. */
 static void resize_goes_both_ways_or_not_at_all(void **state)
@@ -341,6 +363,7 @@ int main(void)
         TEST(fork_shares_full_blocks_and_copies_the_partial_one),
         TEST(fork_of_full_blocks_copies_nothing),
         TEST(close_waits_for_leases),
+        TEST(close_under_a_lease_ends_the_promise),
         TEST(resize_goes_both_ways_or_not_at_all),
         TEST(no_evict_admits_what_fits_to_completion),
         TEST(without_reuse_nothing_is_shared),

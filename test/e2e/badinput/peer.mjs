@@ -1,0 +1,118 @@
+// Bytes at a worker's transfer port: [name, make(hello, target), options]. `hello`
+// is true information about a rank, to be changed; `target` is who listens.
+import { CANCEL, HEARTBEAT, KV_RESULT, REFUSED, REGISTER, REGISTERED, REQUEST_DATA, frame, pack } from './wire.mjs';
+
+const register = (change) => (hello) => [frame(REGISTER, pack(change({ ...hello })))];
+const without = (name) => register((hello) => { delete hello[name]; return hello; });
+const set = (name, value) => register((hello) => ({ ...hello, [name]: value }));
+
+// A true hello first, then `type` with `body`.
+const then = (type, body, changes) => (hello, target) => [
+  frame(REGISTER, pack(hello), { source: hello.incarnation }), 150,
+  frame(type, body, { source: hello.incarnation, target, rid: 123456, attempt: 1, ...changes }), 50,
+];
+const pages = (...values) => { const out = Buffer.alloc(8 * values.length); values.forEach((v, i) => out.writeBigInt64LE(BigInt(v), 8 * i)); return out; };
+const REQUEST = {
+  block_layout: 3, instance_rank: 0, slice_id: 0, prompt_tokens: 5, block_count: 1, style: 0,
+  capabilities: 0, reply_endpoint: 'tcp://127.0.0.1:1', block_ids_per_layer_groups: [pages(0)],
+};
+// An id each: one that was asked for in vain is remembered for a while.
+let lastId = 1000000;
+const request = (name, change, changes) => {
+  const rid = lastId++;
+  return [`a request ${name}`, then(REQUEST_DATA, pack({ ...REQUEST, unique_rid: rid, ...change }), { rid, ...changes })];
+};
+
+export const peers = [
+  ['nothing, then close', () => [], { close: true }],
+  ['HTTP', () => ['GET / HTTP/1.1\r\nHost: x\r\n\r\n']],
+  ['zeros', () => [Buffer.alloc(4096)]],
+  ['all ones', () => [Buffer.alloc(4096, 255)]],
+  ['random bytes', () => [Buffer.from(Array.from({ length: 2000 }, (_, i) => (i * 89 + 31) & 255))]],
+  ['one byte, then close', () => ['B'], { close: true }],
+  ['half a head, then close', () => [frame(HEARTBEAT).subarray(0, 20)], { close: true }],
+  ['half a body, then close', () => [frame(REGISTER, Buffer.alloc(100)).subarray(0, 80)], { close: true }],
+  ['wrong magic', () => [frame(HEARTBEAT, undefined, { magic: 'BTN9' })]],
+  ['version 0', () => [frame(HEARTBEAT, undefined, { version: 0 })]],
+  ['version 2', () => [frame(HEARTBEAT, undefined, { version: 2 })]],
+  ['version 65535', () => [frame(HEARTBEAT, undefined, { version: 65535 })]],
+  ['body of 1 MiB + 1', () => [frame(REGISTER, undefined, { size: (1 << 20) + 1 })]],
+  ['body of 4 GiB', () => [frame(REGISTER, undefined, { size: 0xffffffff })]],
+  ['wrong digest', () => [frame(REGISTER, Buffer.from('abc'), { crc: 1 })]],
+  ['heartbeat before the hello', () => [frame(HEARTBEAT)]],
+  ['request before the hello', () => [frame(REQUEST_DATA, Buffer.alloc(10))]],
+  ['result before the hello', () => [frame(KV_RESULT, Buffer.alloc(66))]],
+  ['cancel before the hello', () => [frame(CANCEL, Buffer.alloc(9))]],
+  ['unknown type', () => [frame(99)]],
+  ['REGISTERED to a sender', (hello) => [frame(REGISTERED, pack(hello))]],
+  ['REFUSED to a sender', () => [frame(REFUSED, Buffer.from('go away'))]],
+  ['hello without a body', () => [frame(REGISTER)]],
+  ['hello that is no map', () => [frame(REGISTER, pack([1, 2]))]],
+  ['hello of an empty map', () => [frame(REGISTER, pack({}))]],
+  ['hello cut short', (hello) => { const body = pack(hello); return [frame(REGISTER, body.subarray(0, body.length - 9))]; }],
+  ['hello with bytes left over', (hello) => [frame(REGISTER, Buffer.concat([pack(hello), Buffer.from([0xc0])]))]],
+  ['hello with a map of 2^32 - 1', () => [frame(REGISTER, Buffer.from([0xdf, 255, 255, 255, 255]))]],
+  ['hello with a text of 4 GiB', () => [frame(REGISTER, Buffer.from([0x81, 0xdb, 255, 255, 255, 255, 65]))]],
+  ['hello nested 1,000 deep', () => [frame(REGISTER, Buffer.concat([Buffer.from([0x81, 0xa1, 0x61]), Buffer.alloc(1000, 0x91), Buffer.from([0xc0])]))]],
+  ...['incarnation', 'tp_size', 'endpoint', 'host', 'pid', 'backend', 'backend_blob', 'page_count', 'page_bytes'].map((name) => [`hello without ${name}`, without(name)]),
+  ['hello with a text for a number', set('layer_count', 'x')],
+  ['hello with a negative number', set('layer_count', -1)],
+  ['hello with a number for a text', set('host', 5)],
+  ['hello with a long text', set('host', 'h'.repeat(500))],
+  ['hello with a zero in a text', set('host', 'a\0b')],
+  ['hello with page_count 2^40', set('page_count', 1n << 40n)],
+  ['hello with a blob of 20 KB', set('backend_blob', Buffer.alloc(20000))],
+  ['hello with a key given twice', (hello) => {
+    const body = pack(hello);
+    const out = Buffer.concat([body, pack('host'), pack('x')]);
+    out.writeUInt16BE(out.readUInt16BE(1) + 1, 1);
+    return [frame(REGISTER, out)];
+  }],
+  ['hello of another backend', set('backend', 'nixl')],
+  ['hello of other layers', set('layer_count', 99)],
+  ['hello of other heads', set('kv_head_count', 99)],
+  ['hello of other blocks', set('tokens_per_block', 64)],
+  ['hello of other pages', set('page_bytes', 5)],
+  ['hello of another rank size', set('tp_size', 2)],
+  ['hello of incarnation 0', set('incarnation', 0)],
+  ['a true hello', (hello) => [frame(REGISTER, pack(hello), { source: hello.incarnation })]],
+  ['a true hello twice', (hello) => [frame(REGISTER, pack(hello), { source: hello.incarnation }), 100, frame(REGISTER, pack(hello), { source: hello.incarnation })]],
+  ['a true hello, then zeros', (hello) => [frame(REGISTER, pack(hello), { source: hello.incarnation }), 100, Buffer.alloc(100)]],
+  ['an unknown type', then(99)],
+  ['a heartbeat', then(HEARTBEAT)],
+  ['a heartbeat with a body', then(HEARTBEAT, Buffer.alloc(1000))],
+  ['REGISTERED afterwards', then(REGISTERED, Buffer.alloc(3))],
+  ['a result to a sender', then(KV_RESULT, Buffer.alloc(66))],
+  ['a cancel without a body', then(CANCEL)],
+  ['a cancel of junk', then(CANCEL, Buffer.alloc(9, 255))],
+  ['a cancel of an unknown id', then(CANCEL, Buffer.alloc(9))],
+  ['a cancel of a negative id', then(CANCEL, Buffer.alloc(9), { rid: -1 })],
+  ['a request without a body', then(REQUEST_DATA, undefined, { rid: 2000000 })],
+  ['a request of junk', then(REQUEST_DATA, Buffer.alloc(500, 255), { rid: 2000001 })],
+  request('of nobody we know', {}),
+  request('for another target', {}, { target: 1 }),
+  request('from another source', {}, { source: 1 }),
+  request('whose id differs', { unique_rid: 9 }),
+  request('of a negative id', { unique_rid: -1 }, { rid: -1 }),
+  request('of a negative slice', { slice_id: -1 }),
+  request('of layout 2', { block_layout: 2 }),
+  request('without a prompt', { prompt_tokens: 0 }),
+  request('without blocks', { block_count: 0 }),
+  request('of 2^31 blocks', { block_count: 2147483648 }),
+  request('with a short list', { block_count: 3 }),
+  request('with a list of 5 bytes', { block_ids_per_layer_groups: [Buffer.alloc(5)] }),
+  request('with no list', { block_ids_per_layer_groups: [] }),
+  request('with 5 lists', { block_ids_per_layer_groups: Array.from({ length: 5 }, () => pages(0)) }),
+  request('with lists that are none', { block_ids_per_layer_groups: 'x' }),
+  request('for page 2^40', { block_ids_per_layer_groups: [pages(1n << 40n)] }),
+  request('for page -7', { block_ids_per_layer_groups: [pages(-7)] }),
+  request('for the page behind the last', { block_ids_per_layer_groups: [pages(1n << 31n)] }),
+  request('for one page twice', { prompt_tokens: 64, block_count: 2, block_ids_per_layer_groups: [pages(1, 1)] }),
+  request('of style 9', { style: 9 }),
+  request('with an endpoint of 400 bytes', { reply_endpoint: 'x'.repeat(400) }),
+  ['a request without a field', then(REQUEST_DATA, pack(REQUEST), { rid: 2000002 })],
+  ['hello with pages that overflow', register((hello) => ({ ...hello, page_count: 2147483647, page_bytes: hello.page_bytes }))],
+  ['hello with an empty blob', set('backend_blob', Buffer.alloc(0))],
+  ['hello with a blob of junk', set('backend_blob', Buffer.from(Array.from({ length: 200 }, (_, i) => (i * 31) & 255)))],
+  ['hello with a blob of ones', set('backend_blob', Buffer.alloc(1000, 255))],
+];

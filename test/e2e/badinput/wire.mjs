@@ -1,0 +1,124 @@
+// The worker's wire formats, written a second time for tests: CRC-32C, frames of
+// the transfer port, msgpack, the opaque state and its signature.
+import crypto from 'node:crypto';
+
+const table = Array.from({ length: 256 }, (_, n) => {
+  for (let k = 0; k < 8; k++) n = n & 1 ? (n >>> 1) ^ 0x82f63b78 : n >>> 1;
+  return n >>> 0;
+});
+export function crc32c(...parts) {
+  let crc = 0xffffffff;
+  for (const part of parts) for (const byte of part) crc = table[(crc ^ byte) & 255] ^ (crc >>> 8);
+  return (crc ^ 0xffffffff) >>> 0;
+}
+
+export const REGISTER = 1;
+export const REGISTERED = 2;
+export const REFUSED = 3;
+export const REQUEST_DATA = 4;
+export const KV_RESULT = 5;
+export const CANCEL = 6;
+export const HEARTBEAT = 7;
+
+export function frame(type, body = Buffer.alloc(0), changes = {}) {
+  const head = Buffer.alloc(44);
+  head.write(changes.magic ?? 'BTN1', 0, 'latin1');
+  head.writeUInt16LE(changes.version ?? 1, 4);
+  head.writeUInt16LE(type, 6);
+  head.writeBigUInt64LE(BigInt(changes.source ?? 0xabcdefn), 8);
+  head.writeBigUInt64LE(BigInt(changes.target ?? 0), 16);
+  head.writeBigInt64LE(BigInt(changes.rid ?? 0), 24);
+  head.writeUInt32LE(changes.attempt ?? 0, 32);
+  head.writeUInt32LE(changes.size ?? body.length, 36);
+  head.writeUInt32LE(changes.crc ?? crc32c(head.subarray(0, 40), body), 40);
+  return Buffer.concat([head, body]);
+}
+
+export const TYPES = ['', 'REGISTER', 'REGISTERED', 'REFUSED', 'REQUEST_DATA', 'KV_RESULT', 'CANCEL', 'HEARTBEAT'];
+
+export function readFrames(bytes) {
+  const frames = [];
+  for (let at = 0; bytes.length - at >= 44; at += 44 + bytes.readUInt32LE(at + 36)) frames.push(readFrame(bytes.subarray(at)));
+  return frames;
+}
+
+// The first frame in some bytes.
+export function readFrame(bytes) {
+  if (bytes.length < 44) return null;
+  const size = bytes.readUInt32LE(36);
+  return { type: bytes.readUInt16LE(6), source: bytes.readBigUInt64LE(8), body: bytes.subarray(44, 44 + size) };
+}
+
+export function pack(value) {
+  if (Buffer.isBuffer(value)) {
+    const head = Buffer.from([0xc5, 0, 0]);
+    head.writeUInt16BE(value.length, 1);
+    return Buffer.concat([head, value]);
+  }
+  if (typeof value === 'string') {
+    const text = Buffer.from(value);
+    const head = Buffer.from([0xda, 0, 0]);
+    head.writeUInt16BE(text.length, 1);
+    return Buffer.concat([head, text]);
+  }
+  if (typeof value === 'number' || typeof value === 'bigint') {
+    const out = Buffer.alloc(9);
+    out[0] = value < 0 ? 0xd3 : 0xcf;
+    if (value < 0) out.writeBigInt64BE(BigInt(value), 1); else out.writeBigUInt64BE(BigInt(value), 1);
+    return out;
+  }
+  if (value === null) return Buffer.from([0xc0]);
+  if (Array.isArray(value)) return Buffer.concat([Buffer.from([0xdc, value.length >> 8, value.length & 255]), ...value.map(pack)]);
+  const entries = Object.entries(value);
+  return Buffer.concat([Buffer.from([0xde, entries.length >> 8, entries.length & 255]), ...entries.flatMap(([k, v]) => [pack(k), pack(v)])]);
+}
+
+// encoded_opaque_state
+export function opaque(fields) {
+  const bytes = Buffer.alloc(37);
+  bytes[0] = fields.version ?? 1;
+  bytes.writeBigUInt64LE(BigInt(fields.incarnation), 1);
+  bytes.writeBigInt64LE(BigInt(fields.rid), 9);
+  bytes.writeUInt32LE(fields.attempt, 17);
+  bytes.writeUInt32LE(fields.promptTokens, 21);
+  bytes.writeUInt32LE(fields.tokensPerBlock, 25);
+  bytes.writeUInt32LE(fields.kvType, 29);
+  bytes.writeUInt32LE(crc32c(bytes.subarray(0, 33)), 33);
+  return bytes.toString('base64');
+}
+export function readOpaque(text) {
+  const bytes = Buffer.from(text, 'base64');
+  return {
+    incarnation: bytes.readBigUInt64LE(1), rid: bytes.readBigInt64LE(9), attempt: bytes.readUInt32LE(17),
+    promptTokens: bytes.readUInt32LE(21), tokensPerBlock: bytes.readUInt32LE(25), kvType: bytes.readUInt32LE(29),
+  };
+}
+
+export function sign(key, endpoint, state) {
+  const text = JSON.stringify({ ctx_info_endpoint: endpoint ?? null, encoded_opaque_state: state ?? null });
+  return `sha256=${crypto.createHmac('sha256', key).update(text).digest('hex')}`;
+}
+
+// The msgpack that our workers write.
+export function unpack(bytes) {
+  let at = 0;
+  const take = (size) => bytes.subarray(at, at += size);
+  const number = (size) => (size === 8 ? take(8).readBigUInt64BE() : BigInt(take(size).readUIntBE(0, size)));
+  const list = (count) => Array.from({ length: count }, read);
+  const map = (count) => Object.fromEntries(Array.from({ length: count }, () => [read(), read()]));
+  function read() {
+    const tag = bytes[at++];
+    if (tag < 0x80) return BigInt(tag);
+    if (tag < 0x90) return map(tag & 15);
+    if (tag < 0xa0) return list(tag & 15);
+    if (tag < 0xc0) return take(tag & 31).toString();
+    if (tag >= 0xe0) return BigInt(tag - 256);
+    if (tag >= 0xc4 && tag <= 0xc6) return Buffer.from(take(Number(number(1 << (tag - 0xc4)))));
+    if (tag >= 0xcc && tag <= 0xcf) return number(1 << (tag - 0xcc));
+    if (tag >= 0xd9 && tag <= 0xdb) return take(Number(number(1 << (tag - 0xd9)))).toString();
+    if (tag === 0xde) return map(Number(number(2)));
+    if (tag === 0xdc) return list(Number(number(2)));
+    throw new Error(`msgpack tag ${tag.toString(16)}`);
+  }
+  return read();
+}
