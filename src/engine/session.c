@@ -187,8 +187,8 @@ static void say_transfer_failed(struct engine_core *core, struct item *item,
 {
     char reason[200];
     const char *text = item->session->text;
-    snprintf(reason, sizeof(reason), "KV transfer failed: %s%s%s",
-             agree_reason_name(op->reason), text[0] == 0 ? "" : ": ", text);
+    snprintf(reason, sizeof(reason), "KV transfer failed: %s",
+             text[0] == 0 ? agree_reason_name(op->reason) : text);
     item_say_failed(core, item, now_ns, error_of(op->reason), reason);
 }
 

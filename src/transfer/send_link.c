@@ -54,9 +54,10 @@ static void on_request(struct send_side *side, struct link *link,
         err = store(side, link, header->attempt, &request, now, &advert);
     }
     if (err || has_ended) {
-        log_info("transfer", "rid %lld cannot be pulled: %s%s",
+        const char *cause = why.text[0] != 0 ? why.text : err_name(err);
+        log_info("transfer", "rid %lld cannot be pulled: %s",
                  (long long)header->rid,
-                 has_ended ? "its session has ended" : err_name(err), why.text);
+                 has_ended ? "its session has ended" : cause);
         send_side_abort(side, link, header->rid, header->attempt,
                         receiver_slice, AGREE_REASON_REFUSED);
         return;
@@ -83,7 +84,8 @@ static void on_cancel(struct send_side *side, struct link *link,
     struct wire_cancel cancel;
     struct why why = {0};
     if (header->rid < 0 || wire_cancel_decode(body, &why, &cancel)) {
-        control_drop(link, "cancel session: %s", why.text);
+        control_drop(link, "cancel session: %s",
+                     header->rid < 0 ? "rid is negative" : why.text);
         return;
     }
     struct send_slot *slot = send_side_find(side, header->rid);

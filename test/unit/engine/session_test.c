@@ -162,7 +162,7 @@ static void the_partial_tail_is_always_asked_for(void **state)
     }
     rig_report(generation, &receive, T | F | Q, AGREE_REASON_REFUSED, "gone");
     rig_run(generation);
-    rig_assert_failed(generation, 5, ERR_NOT_FOUND, "refused: gone");
+    rig_assert_failed(generation, 5, ERR_NOT_FOUND, "KV transfer failed: gone");
     rig_assert_idle(generation);
     rig_destroy(generation);
 }
