@@ -20,7 +20,7 @@ build/.deps-test: scripts/deps
 	@mkdir -p build && touch $@
 
 build/build.ninja: build/.deps-build
-	@meson setup build --prefix=$(PREFIX) >build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
+	@meson setup build --prefix=$(abspath $(PREFIX)) >build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
 
 # Sources are found by pattern: meson looks again when a file came or went.
 build/baton: build/build.ninja FORCE
@@ -28,10 +28,11 @@ build/baton: build/build.ninja FORCE
 	@cmp -s build/.sources.new build/.sources || { \
 	    meson setup --reconfigure build >build/setup.log 2>&1 || { cat build/setup.log; exit 1; }; \
 	    mv build/.sources.new build/.sources; }
-	@ninja -C build --quiet baton
+	@[ -x build/baton ] || echo 'building: a minute or two'
+	@ninja -C build baton >build/make.log 2>&1 || { cat build/make.log; exit 1; }
 
 up: build/baton
-	build/baton up --model $(MODEL) --port $(PORT) $(ARGS)
+	build/baton up --model "$(MODEL)" --port $(PORT) $(ARGS)
 
 test: build/.deps-test build/baton
 	scripts/test
@@ -49,7 +50,7 @@ swarm: build/.deps-test build/baton
 	scripts/swarm
 
 install: build/baton
-	meson install -C build
+	meson configure build -Dprefix=$(abspath $(PREFIX)) && ninja -C build --quiet baton && meson install -C build --no-rebuild
 
 clean:
 	rm -rf build

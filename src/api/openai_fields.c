@@ -95,6 +95,13 @@ static const struct field fields[] = {
     CALL(BOTH, "user", openai_read_string),
     CALL(BOTH, "prompt_cache_key", openai_read_string),
     CALL(BOTH, "client_metadata", openai_read_object),
+    CALL(BOTH, "metadata", openai_read_object),
+    CALL(BOTH, "safety_identifier", openai_read_string),
+    CALL(BOTH, "service_tier", openai_read_string),
+    LACK(BOTH, "store", "false"),
+    LACK(CHAT, "parallel_tool_calls", "true false"),
+    LACK(CHAT, "verbosity", "\"medium\""),
+    LACK(CHAT, "modalities", "[\"text\"]"),
 
     CALL(CHAT, "thinking", openai_read_thinking),
     CALL(CHAT, "chat_template_kwargs", openai_read_template_options),

@@ -313,7 +313,10 @@ static enum err result_of(const struct load *load, struct why *why)
             return OK;
         }
     }
-    return why_say(why, ERR_IO, "no request succeeded: %s",
+    return why_say(why, ERR_IO,
+                   "no request to %s:%u with model '%s' succeeded: %s "
+                   "(--url and --model say where and what)",
+                   load->options->host, load->options->port, load->model,
                    load->requests[0].record.error);
 }
 
@@ -342,8 +345,10 @@ enum err bench_load_run(const struct bench_load_options *options,
         go_on(&load);
     }
     io_loop_run(load.loop);
-    print_report(&load);
     code = result_of(&load, why);
+    if (code == OK) {
+        print_report(&load);
+    }
     http_client_destroy(load.client);
     io_timer_destroy(load.arrival);
     io_loop_destroy(load.loop);

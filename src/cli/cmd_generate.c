@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cli/commands.h"
+#include "cli/default_model.h"
 #include "cli/exit.h"
 #include "cli/options.h"
 #include "node/generate.h"
@@ -235,8 +236,8 @@ int cli_generate(int argc, char **argv)
 {
     struct generate_args *args = mem_new(sizeof(*args));
     config_worker_init(&args->config);
-    snprintf(args->config.model, sizeof(args->config.model),
-             "models/demo.gguf");
+    snprintf(args->config.model, sizeof(args->config.model), "%s",
+             cli_default_model());
     args->max_tokens = 64;
     args->sampling = sampler_defaults();
     args->sampling.temperature = 0;

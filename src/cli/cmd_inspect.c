@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/default_model.h"
 #include "cli/exit.h"
 #include "cli/options.h"
 #include "node/model_file.h"
@@ -143,6 +144,13 @@ static void print_served(const struct node_model_file *file)
     printf("weights             %.1f MiB, mapped and shared by all workers\n",
            (double)info->weight_bytes / 1048576.0);
     printf("%s", buf_string(&limits));
+    /* 64 MiB: program, libraries, buffers of requests and activations. */
+    double own = (double)(file->limits.pool_bytes + file->limits.logit_bytes) /
+                     1048576.0 +
+                 64;
+    printf("together            at most %.0f MiB of its own, beside the shared "
+           "weights\n",
+           own);
     buf_finish(&limits);
 }
 
@@ -190,8 +198,8 @@ int cli_inspect(int argc, char **argv)
     if (model[0] != 0) {
         snprintf(args->config.model, sizeof(args->config.model), "%s", model);
     } else if (args->config.model[0] == 0) {
-        snprintf(args->config.model, sizeof(args->config.model),
-                 "models/demo.gguf");
+        snprintf(args->config.model, sizeof(args->config.model), "%s",
+                 cli_default_model());
     }
     if (code == OK) {
         code = inspect(args, &why);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/default_model.h"
 #include "cli/exit.h"
 #include "cli/options.h"
 #include "gguf/gguf.h"
@@ -84,7 +85,7 @@ static enum err encode(const struct tokenize_args *args,
 
 int cli_tokenize(int argc, char **argv)
 {
-    struct tokenize_args args = {.model = "models/demo.gguf"};
+    struct tokenize_args args = {.model = cli_default_model()};
     cli_parse(&SYNTAX, argc, argv, &args);
     if (args.text == NULL) {
         fprintf(stderr, "baton tokenize: --text TEXT is required\n");

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/default_model.h"
 #include "cli/exit.h"
 #include "cli/options.h"
 #include "config/worker.h"
@@ -134,7 +135,7 @@ int cli_up(int argc, char **argv)
     struct up_args args = {
         .options =
             {
-                .model = "models/demo.gguf",
+                .model = cli_default_model(),
                 .context_count = 1,
                 .generation_count = 1,
                 .host = "127.0.0.1",

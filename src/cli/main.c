@@ -44,7 +44,8 @@ int main(int argc, char **argv)
         print_help(stdout);
         return CLI_OK;
     }
-    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0 ||
+        strcmp(name, "-V") == 0) {
         printf("baton %s\n", BATON_VERSION);
         return CLI_OK;
     }

@@ -11,20 +11,14 @@
 enum { ANSWER_SIZE_MAX = 1 << 20 };
 static const uint64_t IDLE_NS = 180000000000u;
 
-enum step {
-    STEP_MODELS,
-    STEP_CHAT,
-    STEP_PLAIN,
-    STEP_CONTEXT,
-    STEP_GENERATION,
-    STEP_DONE
-};
+enum step { STEP_MODELS, STEP_CHAT, STEP_PLAIN, STEP_JOURNEY, STEP_DONE };
 
 struct node_prompt {
     struct node_prompt_options options;
     struct http_client *client;
     struct http_call *call;
     enum step step;
+    uint32_t worker; /* the one asked for its part of the journey */
     struct buf answer; /* of a call that is not a stream, or an error */
     struct buf line; /* of the event stream */
     struct buf journey; /* lines collected from the workers */
@@ -110,14 +104,20 @@ static void on_body(void *context, struct http_call *call, struct span bytes)
     }
 }
 
+/* Left out where it is 0: that phase was not here. */
 static void add_number(struct buf *out, const struct api_object *object,
-                       const char *key, const char *label, const char *unit)
+                       const char *key, const char *format)
 {
     const struct api_member *member = api_find(object, key);
     double value = 0;
     if (member != NULL &&
-        api_read_number(member->value, 0, 1e18, NULL, &value) == OK) {
-        buf_printf(out, "  %s %.6g%s", label, value, unit);
+        api_read_number(member->value, 0, 1e18, NULL, &value) == OK &&
+        value > 0) {
+        char text[64];
+        snprintf(text, sizeof(text), strstr(key, "_ms") ? "%.1f" : "%.0f",
+                 value);
+        buf_printf(out, "  %s %s", format, text);
+        buf_add_string(out, strstr(key, "_ms") ? " ms" : "");
     }
 }
 
@@ -149,17 +149,18 @@ static void add_journey(struct node_prompt *prompt, const char *side)
     }
     if (newest.kind == API_JSON_OBJECT &&
         api_scan_object(newest, NULL, object) == OK) {
-        buf_printf(&prompt->journey, "%-11s", side);
-        add_number(&prompt->journey, object, "prompt_tokens", "prompt", "");
-        add_number(&prompt->journey, object, "cached_tokens", "cached", "");
-        add_number(&prompt->journey, object, "chunks", "chunks", "");
-        add_number(&prompt->journey, object, "bytes", "moved", " bytes");
+        buf_printf(&prompt->journey, "%-13s", side);
+        static const char *const NUMBERS[][2] = {
+            {"prompt_tokens", "prompt"}, {"cached_tokens", "cached"},
+            {"chunks", "chunks"},        {"queue_ms", "queue"},
+            {"prefill_ms", "prefill"},   {"handoff_ms", "hand-off"},
+            {"decode_ms", "decode"},     {"bytes", "bytes"},
+        };
+        for (size_t i = 0; i < sizeof(NUMBERS) / sizeof(NUMBERS[0]); i++) {
+            add_number(&prompt->journey, object, NUMBERS[i][0], NUMBERS[i][1]);
+        }
         add_word(&prompt->journey, object, "backend", "by");
         add_word(&prompt->journey, object, "lane", "over");
-        add_number(&prompt->journey, object, "queue_ms", "queue", " ms");
-        add_number(&prompt->journey, object, "prefill_ms", "prefill", " ms");
-        add_number(&prompt->journey, object, "handoff_ms", "hand-off", " ms");
-        add_number(&prompt->journey, object, "decode_ms", "decode", " ms");
         buf_add_byte(&prompt->journey, '\n');
     }
     mem_free(object);
@@ -204,7 +205,7 @@ static void on_text_end(struct node_prompt *prompt, int status)
         fail(prompt, "the answer was cut");
     } else {
         printf("\n");
-        next_step(prompt, STEP_CONTEXT);
+        next_step(prompt, STEP_JOURNEY);
     }
 }
 
@@ -220,12 +221,10 @@ static void on_end(void *context, struct http_call *call,
         on_models_end(prompt);
     } else if (is_text_step(prompt)) {
         on_text_end(prompt, status);
-    } else if (prompt->step == STEP_CONTEXT) {
-        add_journey(prompt, "context");
-        next_step(prompt, STEP_GENERATION);
     } else {
-        add_journey(prompt, "generation");
-        next_step(prompt, STEP_DONE);
+        add_journey(prompt, prompt->options.workers[prompt->worker].name);
+        prompt->worker++;
+        next_step(prompt, STEP_JOURNEY);
     }
 }
 
@@ -246,7 +245,7 @@ static void build_body(const struct node_prompt *prompt, struct buf *body)
         buf_add_string(body, ",\"prompt\":");
         buf_add_json_string(body, text);
     }
-    buf_printf(body, ",\"max_tokens\":%u,\"stream\":true}",
+    buf_printf(body, ",\"max_tokens\":%u,\"temperature\":0,\"stream\":true}",
                prompt->options.max_tokens);
 }
 
@@ -278,25 +277,17 @@ static void start_call(struct node_prompt *prompt, uint16_t port,
     }
 }
 
-static void ask_worker(struct node_prompt *prompt, uint16_t port,
-                       enum step next)
-{
-    if (port == 0) {
-        next_step(prompt, next);
-    } else {
-        start_call(prompt, port, "/transfers", NULL);
-    }
-}
-
 static void next_step(struct node_prompt *prompt, enum step step)
 {
     prompt->step = step;
     if (step == STEP_MODELS) {
         start_call(prompt, prompt->options.port, "/v1/models", NULL);
-    } else if (step == STEP_CONTEXT) {
-        ask_worker(prompt, prompt->options.context_port, STEP_GENERATION);
-    } else if (step == STEP_GENERATION) {
-        ask_worker(prompt, prompt->options.generation_port, STEP_DONE);
+    } else if (step == STEP_JOURNEY &&
+               prompt->worker < prompt->options.worker_count) {
+        start_call(prompt, prompt->options.workers[prompt->worker].port,
+                   "/transfers", NULL);
+    } else if (step == STEP_JOURNEY) {
+        next_step(prompt, STEP_DONE);
     } else if (step == STEP_DONE) {
         printf("\n%s", buf_string(&prompt->journey));
         fflush(stdout);

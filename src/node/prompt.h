@@ -8,6 +8,11 @@
 
 struct node_prompt;
 
+struct node_prompt_worker {
+    const char *name;
+    uint16_t port;
+};
+
 struct node_prompt_options {
     struct io_loop *loop;
     const char *host;
@@ -15,8 +20,9 @@ struct node_prompt_options {
     const char *api_key;
     const char *text;
     uint32_t max_tokens;
-    /* Where to ask for the journey afterwards; 0: do not. */
-    uint16_t context_port, generation_port;
+    /* Where to ask for the journey afterwards. */
+    uint32_t worker_count;
+    const struct node_prompt_worker *workers;
     void (*on_end)(void *context, enum err code, const char *reason);
     void *context;
 };

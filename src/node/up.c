@@ -44,14 +44,17 @@ static void on_prompt_end(void *context, enum err code, const char *reason)
     stop_all(context, code, reason);
 }
 
-static uint16_t first_port(const struct up *up, const char *role)
+/* Where to look inside: ports are the kernel's choice. */
+static void print_ready(const struct up *up)
 {
+    const char *host = up->options->host;
+    bool is_any = strcmp(host, "0.0.0.0") == 0;
+    printf("ready http://%s:%u\n", is_any ? "127.0.0.1" : host, up->front.port);
     for (uint32_t i = 0; i < up->worker_count; i++) {
-        if (strcmp(up->workers[i].role, role) == 0) {
-            return up->workers[i].port;
-        }
+        printf("%s http://127.0.0.1:%u\n", up->workers[i].name,
+               up->workers[i].port);
     }
-    return 0;
+    fflush(stdout);
 }
 
 static void on_cluster_ready(struct up *up)
@@ -61,12 +64,12 @@ static void on_cluster_ready(struct up *up)
     }
     up->was_ready = true;
     if (up->options->prompt == NULL) {
-        const char *host = up->options->host;
-        printf("ready http://%s:%u\n",
-               strcmp(host, "0.0.0.0") == 0 ? "127.0.0.1" : host,
-               up->front.port);
-        fflush(stdout);
+        print_ready(up);
         return;
+    }
+    for (uint32_t i = 0; i < up->worker_count; i++) {
+        up->asked[i] = (struct node_prompt_worker){up->workers[i].name,
+                                                   up->workers[i].port};
     }
     up->prompt = node_prompt_start(&(struct node_prompt_options){
         .loop = up->loop,
@@ -75,8 +78,8 @@ static void on_cluster_ready(struct up *up)
         .api_key = up->options->api_key,
         .text = up->options->prompt,
         .max_tokens = up->options->max_tokens,
-        .context_port = first_port(up, "context"),
-        .generation_port = first_port(up, "generation"),
+        .worker_count = up->worker_count,
+        .workers = up->asked,
         .on_end = on_prompt_end,
         .context = up,
     });
@@ -253,7 +256,11 @@ static void stop_all(struct up *up, enum err result, const char *reason)
 
 static void on_stop_signal(void *context)
 {
-    stop_all(context, OK, "");
+    struct up *up = context;
+    if (!up->is_stopping && up->was_ready) {
+        log_info("up", "draining what is open; once more ends it now");
+    }
+    stop_all(up, OK, "");
 }
 
 static void init_child(struct up *up, struct up_child *child, const char *role,

@@ -36,6 +36,7 @@ struct up {
     struct up_child workers[NODE_UP_WORKER_COUNT_MAX];
     struct up_child front;
     struct node_prompt *prompt;
+    struct node_prompt_worker asked[NODE_UP_WORKER_COUNT_MAX];
     struct io_timer *give_up;
     struct buf key; /* hex */
     int key_fd, config_fd;

@@ -303,6 +303,9 @@ static void on_loaded(void *context)
         fail(worker, code, why.text);
         return;
     }
+    if (worker->file.chat == NULL) {
+        log_warn("worker", "no chat: %s", worker->file.chat_why);
+    }
     say(worker, "ready");
 }
 

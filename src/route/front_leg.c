@@ -192,6 +192,11 @@ static void note_end(struct front_session *session,
         log_warn("route", "request %" PRId64 ": leg to %s: %s (%s)",
                  session->request.id, server->name,
                  route_outcome_message(outcome), text == NULL ? "" : text);
+    } else if (outcome->status == 401 || outcome->status == 403) {
+        log_error("route",
+                  "%s refused a hand-off: internal_request_auth_key here and "
+                  "its --auth-key-file do not hold the same key",
+                  server->name);
     }
 }
 
