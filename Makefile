@@ -18,6 +18,7 @@ build/.deps-build: scripts/deps
 build/.deps-test: scripts/deps
 	@[ "$(DEPS)" = no ] || scripts/deps test
 	@mkdir -p build && touch $@
+	@rm -f build/.sources # what tests need may be there now: meson looks again
 
 build/build.ninja: build/.deps-build
 	@meson setup build --prefix=$(abspath $(PREFIX)) >build/setup.log 2>&1 || { cat build/setup.log; exit 1; }
