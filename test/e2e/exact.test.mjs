@@ -45,9 +45,8 @@ async function runAll(port, list, width, tokens) {
   return answers;
 }
 
-const FULL = process.env.BATON_TIER === 'full';
-const COUNT = FULL ? 200 : 60;
-const LONGEST = FULL ? 900 : 500;
+const COUNT = 200;
+const LONGEST = 900;
 const TOKENS = 8;
 
 function models() {
