@@ -145,9 +145,10 @@ static void print_served(const struct node_model_file *file)
            (double)info->weight_bytes / 1048576.0);
     printf("%s", buf_string(&limits));
     /* 64 MiB: program, libraries, buffers of requests and activations. */
-    double own = (double)(file->limits.pool_bytes + file->limits.logit_bytes) /
-                     1048576.0 +
-                 64;
+    const struct node_limits *limit = &file->limits;
+    uint64_t bytes =
+        limit->pool_bytes + limit->logit_bytes + limit->history_bytes;
+    double own = (double)bytes / 1048576.0 + 64;
     printf("together            at most %.0f MiB of its own, beside the shared "
            "weights\n",
            own);

@@ -391,6 +391,12 @@ static void on_limit(void *context)
         } else {
             io_timer_start(exchange->timer, STALL_NS);
         }
+    } else if (exchange->state == CONNECTION_IDLE &&
+               io_stream_is_stale(exchange->stream)) {
+        /* We were away for longer than the limit and something came meanwhile:
+         * it is read in this turn. Closing would drop a request unread. */
+        io_timer_start(exchange->timer,
+                       exchange->server->options.keep_alive_ns);
     } else if (exchange->state == CONNECTION_IDLE) {
         close_after_pending(exchange);
     }

@@ -30,6 +30,24 @@ static enum err choose_max_seq(const struct config_worker *config,
     return OK;
 }
 
+/* A request longer than the pool could never run. */
+static enum err fit_max_seq(const struct config_worker *config, struct why *why,
+                            struct node_limits *limits)
+{
+    uint64_t room = (uint64_t)limits->page_count * config->tokens_per_block;
+    if (limits->max_seq <= room) {
+        return OK;
+    }
+    if (config->max_seq != 0) {
+        return why_say(why, ERR_INVALID,
+                       "max_seq_len %u does not fit into a KV pool of %llu "
+                       "tokens (kv_cache_config.max_tokens)",
+                       limits->max_seq, (unsigned long long)room);
+    }
+    limits->max_seq = (uint32_t)room;
+    return OK;
+}
+
 /* 8 whole contexts, but at most a quarter of memory for all workers. */
 static uint64_t default_tokens(const struct config_worker *config,
                                const struct node_limits *limits,
@@ -82,6 +100,9 @@ enum err node_limits_of(const struct config_worker *config,
     if (code == OK) {
         code = choose_pages(config, memory_bytes, why, &limits);
     }
+    if (code == OK) {
+        code = fit_max_seq(config, why, &limits);
+    }
     if (code != OK) {
         return code;
     }
@@ -90,6 +111,7 @@ enum err node_limits_of(const struct config_worker *config,
     uint32_t least = config->max_batch + ROWS_BEYOND_BATCH;
     limits.row_count_max = rows < least ? least : rows;
     limits.logit_bytes = (uint64_t)config->max_batch * info->vocab_size * 4;
+    limits.history_bytes = (uint64_t)config->max_batch * limits.max_seq * 4;
     limits.request_count_max = config->queue_limit + config->max_batch;
     limits.event_count_max =
         EVENTS_A_CHOICE * config->max_batch + 2 * config->queue_limit + 1024;
@@ -107,6 +129,8 @@ void node_limits_describe(const struct node_limits *limits, struct buf *out)
                limits->row_count_max);
     buf_printf(out, "logits of a batch   %.1f MiB\n",
                (double)limits->logit_bytes / 1048576.0);
+    buf_printf(out, "token histories     %.1f MiB\n",
+               (double)limits->history_bytes / 1048576.0);
     buf_printf(out, "requests            %u at most\n",
                limits->request_count_max);
     buf_printf(out, "events to serve     %u at most\n",

@@ -15,6 +15,7 @@ struct node_limits {
     uint64_t pool_bytes;
     uint32_t row_count_max; /* tokens of one batch */
     uint64_t logit_bytes; /* of a full batch */
+    uint64_t history_bytes; /* tokens of all running sequences */
     uint32_t request_count_max;
     uint32_t event_count_max; /* places in the mailbox towards serve */
 };

@@ -124,11 +124,19 @@ static enum err open_model(const struct config_worker *config, struct why *why,
     if (code == OK && context == 0) {
         code = say_no_context(file->gguf, why);
     }
-    if (code != OK) {
-        return code;
+    if (code == OK) {
+        code = node_limits_of(config, &file->model->info, node_host_memory(),
+                              why, &file->limits);
     }
-    return node_limits_of(config, &file->model->info, node_host_memory(), why,
-                          &file->limits);
+    /* The pool holds less than the file's context: the model's tables need no
+     * more than that. The weights stay where they are mapped. */
+    if (code == OK && file->limits.max_seq < context) {
+        file->model->ops->destroy(file->model);
+        file->model = NULL;
+        options.context_max = file->limits.max_seq;
+        code = model_cpu_create(&options, why, &file->model);
+    }
+    return code;
 }
 
 /* Some of what may go wrong has named the file itself. */

@@ -125,3 +125,22 @@ test('workers killed -9 leave no shared memory', async () => {
   await until('all processes gone', () => pids.every((pid) => !alive(pid)), 15000);
   await nothingMore(before);
 });
+
+test('a worker that was away longer than its idle limit answers what came meanwhile', async () => {
+  const http = await import('node:http');
+  const { serve } = await import('./lib/cluster.mjs');
+  const worker = await serve();
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 4 });
+  try {
+    const ask = () => post(worker.port, '/v1/completions', { model: 'demo', prompt: 'And', max_tokens: 2 }, { agent });
+    await Promise.all([ask(), ask(), ask(), ask()]);
+    process.kill(worker.pid, 'SIGSTOP');
+    const waiting = [ask(), ask(), ask(), ask()];
+    await sleep(11000); // the server's keep-alive limit is 10 s
+    process.kill(worker.pid, 'SIGCONT');
+    for (const answer of await Promise.all(waiting)) assert.equal(answer.status, 200);
+  } finally {
+    agent.destroy();
+    await worker.stop();
+  }
+});
