@@ -245,6 +245,7 @@ void admit_submit(struct engine_core *core, uint64_t now_ns,
         refuse(core, request, err, why.text);
         return;
     }
+    core->has_seen_generation |= request->kind == ENGINE_GENERATION_ONLY;
     struct item *item = item_take(core);
     CHECK(item != NULL); /* queue_limit + lanes + sessions are provided for */
     fill(core, item, request);
@@ -252,20 +253,25 @@ void admit_submit(struct engine_core *core, uint64_t now_ns,
 }
 
 /* Keys of the blocks that a hit may save: the last prompt token is computed
- * anew for its logits. Kept while the same request stays first. */
-static void find_keys(struct engine_core *core, const struct item *item)
+ * anew for its logits. Kept while the same request stays first of its line:
+ * generation-only requests have one of their own, since they pass the others. */
+static const struct key_memo *find_keys(struct engine_core *core,
+                                        const struct item *item)
 {
-    if (core->keys_of == item->id) {
-        return;
+    bool is_generation = item->kind == ENGINE_GENERATION_ONLY;
+    struct key_memo *memo = &core->key_memos[is_generation];
+    if (memo->item_id == item->id) {
+        return memo;
     }
     const struct engine_request *request = item->request;
     bool is_whole = request->score_prompt || !core->options.enable_block_reuse;
-    core->keys_of = item->id;
-    core->key_count = is_whole ? 0
-                               : prefix_keys(&item->scope, request->prompt,
-                                             request->prompt_count - 1,
-                                             core->options.tokens_per_block,
-                                             core->block_count_max, core->keys);
+    memo->item_id = item->id;
+    memo->count = is_whole ? 0
+                           : prefix_keys(&item->scope, request->prompt,
+                                         request->prompt_count - 1,
+                                         core->options.tokens_per_block,
+                                         core->block_count_max, memo->keys);
+    return memo;
 }
 
 static uint32_t lanes_needed(const struct item *item)
@@ -296,46 +302,122 @@ static void start(struct engine_core *core, struct item *item, uint64_t now_ns)
     core->prefills[core->prefill_count++] = item;
 }
 
-/* In order of arrival. A request that lacks pages stops everything behind it, so
- * that a large one gets its turn; one that lacks a lane or session holds back
- * only those that want the same. */
+/* What somebody ahead in the queue lacks; who wants the same waits behind. */
+struct lack {
+    bool lanes;
+    bool sessions;
+    bool pages; /* of who computes a prompt; receives may pass */
+    bool handoff; /* the share of a worker that receives too */
+};
+
+/* Pages that a hand-off holds from its admission until its lease ends. */
+static uint32_t handoff_blocks(const struct engine_core *core,
+                               const struct item *item)
+{
+    return item->request == NULL ? item->session->block_count
+                                 : blocks_of(core, item->request->prompt_count);
+}
+
+/* A hand-off keeps its pages until the peer pulls them, and the peer can only
+ * pull into pages of its own. So that two workers never wait for each other,
+ * the hand-offs of one that receives too take half of its pages and leave a
+ * quarter of its sessions; one hand-off alone may be as large as it is. Blocks
+ * that several share count once each: the sum is never below the truth. */
+static bool may_hand_off(const struct engine_core *core,
+                         const struct item *item)
+{
+    if (!core->has_seen_generation) {
+        return true;
+    }
+    uint64_t blocks = handoff_blocks(core, item);
+    uint32_t sessions = 0;
+    for (uint32_t i = 0; i < core->options.session_max; i++) {
+        const struct item *other = core->sessions[i].item;
+        if (other != NULL && other->kind == ENGINE_CONTEXT_ONLY) {
+            blocks += handoff_blocks(core, other);
+            sessions++;
+        }
+    }
+    uint32_t kept = core->options.session_max / 4;
+    kept = kept == 0 ? 1 : kept;
+    return sessions == 0 || (sessions + kept < core->options.session_max &&
+                             blocks <= core->options.page_count / 2);
+}
+
+/* For anything but pages; reserves the session of who need not wait. */
+static bool must_wait(struct engine_core *core, struct item *item,
+                      struct lack *lack)
+{
+    uint32_t lanes = lanes_needed(item);
+    lack->lanes |= lanes > core->lanes_free;
+    if (lanes > 0 && (lack->lanes || lack->pages)) {
+        return true;
+    }
+    if (item->kind == ENGINE_CONTEXT_ONLY) {
+        lack->handoff = lack->handoff || !may_hand_off(core, item);
+        if (lack->handoff) {
+            return true;
+        }
+    }
+    if (item->kind != ENGINE_AGGREGATED) {
+        lack->sessions = lack->sessions || session_reserve(core, item) == NULL;
+        return lack->sessions;
+    }
+    return false;
+}
+
+static bool try_open(struct engine_core *core, struct item *item)
+{
+    const struct key_memo *memo = find_keys(core, item);
+    if (kv_cache_open(core->cache, memo->keys, memo->count,
+                      block_total(core, item), &item->seq) == OK) {
+        return true;
+    }
+    if (item->session != NULL) {
+        session_free(core, item->session);
+    }
+    return false;
+}
+
+static void unlink_waiting(struct engine_core *core, struct item *before,
+                           struct item *item)
+{
+    *(before == NULL ? &core->wait_head : &before->wait_next) = item->wait_next;
+    core->wait_tail = core->wait_tail == item ? before : core->wait_tail;
+    item->wait_next = NULL;
+    core->waiting_count--;
+}
+
+/* In order of arrival. A request that lacks a lane or session holds back only
+ * those that want the same. One that lacks pages holds back all that compute a
+ * prompt, so that a large one gets its turn, but no receive: its pull ends
+ * leases of the peer, which may be what our own wait for. A receive that lacks
+ * pages stops everything behind it. */
 void admit_waiting(struct engine_core *core, uint64_t now_ns)
 {
-    bool lanes_over = false;
-    bool sessions_over = false;
+    struct lack lack = {0};
     for (const struct item *item = core->oldest; item != NULL;
          item = item->younger) {
-        lanes_over |= item->state == ITEM_RECEIVED;
+        lack.lanes |= item->state == ITEM_RECEIVED;
     }
     struct item *before = NULL;
     struct item *item = core->wait_head;
     while (item != NULL) {
         struct item *next = item->wait_next;
-        uint32_t lanes = lanes_needed(item);
-        lanes_over |= lanes > core->lanes_free;
-        bool is_held = lanes > 0 && lanes_over;
-        if (item->kind != ENGINE_AGGREGATED && !is_held) {
-            is_held = sessions_over || session_reserve(core, item) == NULL;
-            sessions_over |= is_held;
+        bool is_held = must_wait(core, item, &lack);
+        if (!is_held && !try_open(core, item)) {
+            if (item->kind == ENGINE_GENERATION_ONLY) {
+                return;
+            }
+            lack.pages = true;
+            is_held = true;
         }
         if (is_held) {
             before = item;
-            item = next;
-            continue;
+        } else {
+            unlink_waiting(core, before, item);
+            start(core, item, now_ns);
         }
-        find_keys(core, item);
-        if (kv_cache_open(core->cache, core->keys, core->key_count,
-                          block_total(core, item), &item->seq) != OK) {
-            if (item->session != NULL) {
-                session_free(core, item->session);
-            }
-            return;
-        }
-        *(before == NULL ? &core->wait_head : &before->wait_next) = next;
-        core->wait_tail = core->wait_tail == item ? before : core->wait_tail;
-        item->wait_next = NULL;
-        core->waiting_count--;
-        start(core, item, now_ns);
         item = next;
     }
 }

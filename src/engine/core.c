@@ -90,6 +90,16 @@ static void create_sessions(struct engine_core *core)
     core->domain = count == 0 ? NULL : agree_domain_create(count, 1);
 }
 
+static void create_key_memos(struct engine_core *core)
+{
+    for (int i = 0; i < 2; i++) {
+        struct key_memo *memo = &core->key_memos[i];
+        memo->keys =
+            mem_new_array(core->block_count_max, sizeof(memo->keys[0]));
+        memo->item_id = UINT64_MAX;
+    }
+}
+
 enum err engine_core_create(const struct engine_core_options *options,
                             struct why *why, struct engine_core **core_out)
 {
@@ -106,8 +116,8 @@ enum err engine_core_create(const struct engine_core_options *options,
     uint32_t block = options->tokens_per_block;
     core->block_count_max =
         options->max_seq / block + (options->max_seq % block > 0);
-    core->keys = mem_new_array(core->block_count_max, sizeof(core->keys[0]));
-    core->keys_of = UINT64_MAX;
+    core->has_seen_generation = options->is_mixed;
+    create_key_memos(core);
     core->cache = kv_cache_create(&(struct kv_cache_options){
         .page_count = options->page_count,
         .tokens_per_block = block,
@@ -152,7 +162,8 @@ void engine_core_destroy(struct engine_core *core)
     mem_free(core->lanes);
     mem_free(core->items);
     kv_cache_destroy(core->cache);
-    mem_free(core->keys);
+    mem_free(core->key_memos[0].keys);
+    mem_free(core->key_memos[1].keys);
     mem_free(core);
 }
 

@@ -44,6 +44,9 @@ struct engine_core_options {
     uint64_t turn_ns_max;
     uint32_t queue_limit;
     uint32_t session_max; /* 0: no transfer */
+    /* Both halves come here: hand-offs leave room for receives from the start,
+     * not only from the first generation-only request on. */
+    bool is_mixed;
     uint64_t kv_transfer_timeout_ns;
     uint32_t vocab_size;
     const int32_t *end_tokens; /* copied */

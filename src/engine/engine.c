@@ -228,6 +228,7 @@ static enum err create_core(struct engine *engine, struct why *why)
         .turn_ns_max = options->turn_ns_max,
         .queue_limit = options->queue_limit,
         .session_max = session_max_of(options),
+        .is_mixed = options->is_mixed,
         .kv_transfer_timeout_ns = options->kv_transfer_timeout_ns,
         .vocab_size = options->vocab_size,
         .end_tokens = options->end_tokens,

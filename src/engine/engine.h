@@ -44,6 +44,7 @@ struct engine_options {
     uint64_t turn_ns_max;
     uint32_t queue_limit; /* requests that wait */
     uint64_t kv_transfer_timeout_ns;
+    bool is_mixed; /* sends and receives: each leaves the other room */
 
     uint32_t vocab_size;
     const int32_t *end_tokens; /* copied */

@@ -78,6 +78,13 @@ struct entry {
     uint32_t job_count;
 };
 
+/* The keys of the request that was tried last. */
+struct key_memo {
+    struct prefix_key *keys; /* (block_count_max) */
+    uint32_t count;
+    uint64_t item_id;
+};
+
 struct engine_core {
     struct engine_core_options options;
     int32_t end_tokens[ENGINE_END_TOKEN_COUNT_MAX];
@@ -86,6 +93,7 @@ struct engine_core {
     struct agree_domain *domain;
     struct engine_pace pace;
     bool is_draining, is_stopping;
+    bool has_seen_generation; /* receives too; never unset */
 
     struct item *items; /* (item_count) */
     uint32_t item_count;
@@ -102,9 +110,7 @@ struct engine_core {
     struct session *sessions; /* (session_max) */
     kv_page_id *session_pages;
 
-    struct prefix_key *keys; /* (block_count_max) of item `keys_of` */
-    uint32_t key_count;
-    uint64_t keys_of;
+    struct key_memo key_memos[2]; /* prompts to compute; to receive */
 
     struct engine_plan plan;
     bool has_plan;

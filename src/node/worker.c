@@ -226,6 +226,7 @@ static enum err open_engine(struct worker *worker, struct why *why)
                                    ? end_count
                                    : ENGINE_END_TOKEN_COUNT_MAX,
             .enable_block_reuse = config->enable_block_reuse,
+            .is_mixed = config->role == CONFIG_ROLE_MIXED,
         },
         why, &worker->engine);
 }

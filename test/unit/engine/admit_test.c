@@ -1,5 +1,7 @@
 #include "unit/engine/rig.h"
 
+#include "agree/word.h"
+
 /* 16 blocks of 4. Each request needs ceil((30 + 10) / 4) = 10 to its end, though
  * only 8 at first: one runs, the next waits for its pages, and one behind it
  * that would fit waits too. */
@@ -193,6 +195,152 @@ static void scopes_share_no_blocks(void **state)
     rig_destroy(rig);
 }
 
+static void submit_kind(struct rig *rig, enum engine_kind kind, uint64_t id,
+                        uint32_t prompt_count)
+{
+    struct engine_request *request = rig_request(id, (int)id, prompt_count);
+    request->kind = kind;
+    rig_submit(rig, request);
+}
+
+static struct engine_stats stats_of(const struct rig *rig)
+{
+    struct engine_stats stats;
+    engine_core_stats(rig->core, &stats);
+    return stats;
+}
+
+/* Ends the oldest transfer that was ordered; its pages are quiet. */
+static void end_transfer(struct rig *rig)
+{
+    struct transfer_command order = {0};
+    assert_true(rig_take_order(rig, &order));
+    rig_report(rig, &order, AGREE_TERMINAL | AGREE_QUIET, 0, "");
+    rig_run(rig);
+}
+
+/* 10 of 16 blocks are taken: 10 more for a context-only request are not there,
+ * and an aggregated one that would fit waits behind it. The receive at the end
+ * starts. Later the two start in their order: the small one did not pass. */
+static void receives_pass_prompts_that_lack_pages(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.page_count = 16;
+    struct rig *rig = rig_create(&options);
+    submit_kind(rig, ENGINE_AGGREGATED, 1, 36);
+    rig_turn(rig);
+    submit_kind(rig, ENGINE_CONTEXT_ONLY, 2, 40);
+    submit_kind(rig, ENGINE_AGGREGATED, 3, 4);
+    submit_kind(rig, ENGINE_GENERATION_ONLY, 4, 8);
+    rig_turn(rig);
+    assert_int_equal(stats_of(rig).receiving, 1);
+    assert_int_equal(stats_of(rig).waiting, 2);
+    rig_run(rig);
+    uint64_t first_queue_ns =
+        rig_find(rig, 2, 0, ENGINE_EVENT_FINISHED)->journey.queue_ns;
+    assert_true(rig_find(rig, 3, 0, ENGINE_EVENT_FINISHED)->journey.queue_ns >=
+                first_queue_ns);
+    end_transfer(rig);
+    end_transfer(rig);
+    assert_int_equal(rig_count(rig, 4, ENGINE_EVENT_FINISHED), 1);
+    rig_assert_idle(rig);
+    rig_destroy(rig);
+}
+
+/* Receives do not pass each other: of 16 blocks 12 receive, the next wants 8,
+ * and the small one behind it waits too. */
+static void receives_keep_their_order(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.page_count = 16;
+    struct rig *rig = rig_create(&options);
+    submit_kind(rig, ENGINE_GENERATION_ONLY, 1, 44);
+    submit_kind(rig, ENGINE_GENERATION_ONLY, 2, 28);
+    submit_kind(rig, ENGINE_GENERATION_ONLY, 3, 4);
+    rig_turn(rig);
+    assert_int_equal(stats_of(rig).receiving, 1);
+    end_transfer(rig);
+    assert_int_equal(stats_of(rig).receiving, 2);
+    rig_destroy(rig);
+}
+
+/* Four hand-offs of 4 blocks fill a pool of 16 while nothing else was ever asked
+ * for. After one receive they take 8, and the next starts when one has ended. */
+static void hand_offs_take_half_of_a_pool_that_receives_too(void **state)
+{
+    (void)state;
+    for (int receives = 0; receives < 2; receives++) {
+        struct engine_core_options options = rig_options();
+        options.page_count = 16;
+        options.session_max = 16;
+        struct rig *rig = rig_create(&options);
+        if (receives == 1) {
+            submit_kind(rig, ENGINE_GENERATION_ONLY, 9, 4);
+            rig_run(rig);
+            end_transfer(rig);
+        }
+        for (uint64_t id = 1; id <= 4; id++) {
+            submit_kind(rig, ENGINE_CONTEXT_ONLY, id, 16);
+        }
+        rig_run(rig);
+        assert_int_equal(stats_of(rig).sending, receives == 1 ? 2 : 4);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(
+                rig_count(rig, 3 + (uint64_t)(i > 1), ENGINE_EVENT_FINISHED),
+                receives == 0 || i > 0);
+            end_transfer(rig);
+        }
+        rig_assert_idle(rig);
+        rig_destroy(rig);
+    }
+}
+
+/* 10 of 16 blocks are more than half: alone such a hand-off runs, beside another
+ * it waits, and an aggregated request does not wait with it. */
+static void one_large_hand_off_always_may(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.page_count = 16;
+    options.is_mixed = true;
+    struct rig *rig = rig_create(&options);
+    submit_kind(rig, ENGINE_CONTEXT_ONLY, 1, 4);
+    submit_kind(rig, ENGINE_CONTEXT_ONLY, 2, 40);
+    submit_kind(rig, ENGINE_AGGREGATED, 3, 4);
+    rig_run(rig);
+    assert_int_equal(stats_of(rig).sending, 1);
+    assert_int_equal(rig_count(rig, 3, ENGINE_EVENT_FINISHED), 1);
+    end_transfer(rig);
+    assert_int_equal(stats_of(rig).sending, 1);
+    assert_int_equal(rig_count(rig, 2, ENGINE_EVENT_FINISHED), 1);
+    end_transfer(rig);
+    rig_assert_idle(rig);
+    rig_destroy(rig);
+}
+
+/* Of 4 sessions hand-offs take 3; the last is for the receive that comes after
+ * all of them. Without any receive they take all 4. */
+static void hand_offs_leave_sessions_to_receives(void **state)
+{
+    (void)state;
+    for (int mixed = 0; mixed < 2; mixed++) {
+        struct engine_core_options options = rig_options();
+        options.is_mixed = mixed == 1;
+        struct rig *rig = rig_create(&options);
+        for (uint64_t id = 1; id <= 5; id++) {
+            submit_kind(rig, ENGINE_CONTEXT_ONLY, id, 8);
+        }
+        rig_run(rig);
+        assert_int_equal(stats_of(rig).sending, mixed == 1 ? 3 : 4);
+        submit_kind(rig, ENGINE_GENERATION_ONLY, 6, 8);
+        rig_run(rig);
+        assert_int_equal(stats_of(rig).receiving, mixed);
+        rig_destroy(rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +352,11 @@ int main(void)
         cmocka_unit_test(lanes_are_limited),
         cmocka_unit_test(draining_refuses_new_work_only),
         cmocka_unit_test(scopes_share_no_blocks),
+        cmocka_unit_test(receives_pass_prompts_that_lack_pages),
+        cmocka_unit_test(receives_keep_their_order),
+        cmocka_unit_test(hand_offs_take_half_of_a_pool_that_receives_too),
+        cmocka_unit_test(one_large_hand_off_always_may),
+        cmocka_unit_test(hand_offs_leave_sessions_to_receives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -464,6 +464,101 @@ static void without_transfer_halves_are_refused(void **state)
     rig_destroy(rig);
 }
 
+/* Two workers, each with prompts to compute for the other. */
+enum { PAIR_COUNT = 6, NEXT = 100 };
+
+struct duo {
+    struct rig *rigs[2];
+    struct transfer_command sends[2 * PAIR_COUNT]; /* by rid - 1; 0: none */
+    uint32_t done; /* receives */
+};
+
+/* Requests whose prompt is computed on r have rids r * PAIR_COUNT + 1.. */
+static void ask_contexts(struct duo *duo, int r, int64_t first, int64_t last)
+{
+    for (int64_t i = first; i <= last; i++) {
+        int64_t rid = r * PAIR_COUNT + i;
+        rig_submit(duo->rigs[r],
+                   half(ENGINE_CONTEXT_ONLY, (uint64_t)rid, (int)rid, 16));
+    }
+}
+
+static void ask_generation(struct duo *duo, int to,
+                           const struct transfer_command *send)
+{
+    uint64_t id = (uint64_t)send->rid;
+    struct engine_request *request =
+        half(ENGINE_GENERATION_ONLY, id + NEXT, (int)id, 16);
+    request->rid = send->rid;
+    request->first_tokens[0] =
+        rig_find(duo->rigs[1 - to], id, 0, ENGINE_EVENT_TOKEN)->token;
+    rig_submit(duo->rigs[to], request);
+    duo->sends[send->rid - 1] = *send;
+}
+
+static void pull(struct duo *duo, int to,
+                 const struct transfer_command *receive)
+{
+    const struct transfer_command *send = &duo->sends[receive->rid - 1];
+    rig_move_pages(duo->rigs[1 - to], send, duo->rigs[to], receive);
+    rig_report(duo->rigs[1 - to], send, T | Q, 0, "");
+    rig_report(duo->rigs[to], receive, T | Q, 0, "");
+    duo->done++;
+}
+
+/* A finished prompt is asked for at once, what both sides have ordered moves at
+ * once: if anything still waits in the end, it waits for ever. */
+static void run_duo(struct duo *duo)
+{
+    for (int turn = 0; turn < 200; turn++) {
+        int r = turn % 2;
+        struct transfer_command order = {0};
+        rig_turn(duo->rigs[r]);
+        while (rig_take_order(duo->rigs[r], &order)) {
+            if (order.kind == TRANSFER_SEND) {
+                ask_generation(duo, 1 - r, &order);
+            } else {
+                pull(duo, r, &order);
+            }
+        }
+    }
+}
+
+/* 16 pages each, 4 a prompt: four hand-offs would lease them all, on both sides,
+ * and no receive would find any. All end, without a timeout: where both kinds
+ * are expected from the start, and where they show after a first pair. */
+static void two_workers_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    for (int expected = 0; expected < 2; expected++) {
+        struct engine_core_options options = rig_options();
+        options.page_count = 16;
+        options.session_max = 8;
+        options.is_mixed = expected == 1;
+        struct duo duo = {.rigs = {rig_create(&options), rig_create(&options)}};
+        for (int r = 0; r < 2 && expected == 0; r++) {
+            ask_contexts(&duo, r, 1, 1);
+            run_duo(&duo);
+        }
+        for (int r = 0; r < 2; r++) {
+            ask_contexts(&duo, r, 2 - expected, PAIR_COUNT);
+        }
+        run_duo(&duo);
+        assert_int_equal(duo.done, 2 * PAIR_COUNT);
+        for (int rid = 1; rid <= 2 * PAIR_COUNT; rid++) {
+            int32_t tokens[4];
+            struct rig *rig = duo.rigs[rid <= PAIR_COUNT];
+            rig_expect(rig, rid, 16, 4, tokens);
+            rig_assert_tokens(rig, (uint64_t)rid + NEXT, 0, tokens, 4,
+                              ENGINE_FINISH_LENGTH);
+        }
+        for (int r = 0; r < 2; r++) {
+            rig_assert_idle(duo.rigs[r]);
+            rig_destroy(duo.rigs[r]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,6 +577,7 @@ int main(void)
         cmocka_unit_test(abort_finds_sessions_by_rid),
         cmocka_unit_test(sessions_are_limited),
         cmocka_unit_test(without_transfer_halves_are_refused),
+        cmocka_unit_test(two_workers_do_not_wait_for_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
