@@ -104,6 +104,8 @@ void front_session_open(struct route_front *front,
                         struct http_exchange *exchange, bool is_chat);
 void front_session_cut_all(struct route_front *front);
 void front_session_expire_all(struct route_front *front);
+/* Nothing that is open there will be answered. */
+void front_session_server_down(struct route_front *front, int32_t server);
 
 /* front_probe: keeps the pool's states true. */
 void front_probe_begin(struct route_front *front);

@@ -45,6 +45,9 @@ static void note_change(struct route_front *front, int32_t index,
     if (server->state != before) {
         log_info("route", "worker %s is %s", server->name,
                  route_server_state_name(server->state));
+        if (server->state == ROUTE_SERVER_DOWN) {
+            front_session_server_down(front, index);
+        }
     }
     front->was_ready |= route_front_is_ready(front);
 }
@@ -105,8 +108,11 @@ static void start_probe(struct front_probe *probe)
             route_pool_on_prepared(&front->pool, probe->server, false, now);
             probe->is_preparing = false;
         } else {
+            enum route_server_state before =
+                front->pool.servers[probe->server].state;
             IGNORE(route_pool_on_probe(&front->pool, probe->server,
                                        ROUTE_PROBE_BAD, now));
+            note_change(front, probe->server, before);
         }
     }
 }

@@ -156,7 +156,8 @@ static void carry_out(struct front_session *session,
 static bool needs_id(enum route_event_kind kind)
 {
     return kind == ROUTE_EVENT_START || kind == ROUTE_EVENT_LEG_END ||
-           kind == ROUTE_EVENT_PROBED || kind == ROUTE_EVENT_WAITED;
+           kind == ROUTE_EVENT_PROBED || kind == ROUTE_EVENT_WAITED ||
+           kind == ROUTE_EVENT_SERVER_DOWN;
 }
 
 void front_session_event(struct front_session *session,
@@ -311,6 +312,23 @@ void front_session_expire_all(struct route_front *front)
         next = session->next;
         front_session_event(session,
                             (struct route_event){.kind = ROUTE_EVENT_DEADLINE});
+    }
+}
+
+/* A request that waits for its next try has no call, and nothing to lose. */
+void front_session_server_down(struct route_front *front, int32_t server)
+{
+    for (struct front_session *session = front->sessions, *next;
+         session != NULL; session = next) {
+        next = session->next;
+        if (session->call == NULL || session->call_server != server) {
+            continue;
+        }
+        log_warn("route", "request %" PRId64 ": its leg to %s is given up",
+                 session->request.id, front->pool.servers[server].name);
+        front_session_event(
+            session, (struct route_event){.kind = ROUTE_EVENT_SERVER_DOWN,
+                                          .server = server});
     }
 }
 

@@ -9,7 +9,9 @@
  *                       `--------- RESTART <--------'
  *
  * WHOLE requests (nothing to hand off, or a role without a live server) go
- * PLACE -> GEN on one worker. Any state: client gone, deadline -> DONE. */
+ * PLACE -> GEN on one worker. Any state: client gone, deadline -> DONE. A
+ * worker that goes DOWN loses its open legs: another server's context leg,
+ * RESTART for a generation leg, an error once bytes went out. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -57,6 +59,7 @@ enum route_event_kind {
     ROUTE_EVENT_CHUNK, /* first bytes of a 200 event stream */
     ROUTE_EVENT_LEG_END, /* `outcome`; `is_whole_stream`: [DONE] was seen */
     ROUTE_EVENT_PROBED, /* `is_gone` */
+    ROUTE_EVENT_SERVER_DOWN, /* the leg's call is open, on `server` */
     ROUTE_EVENT_UNPOSTABLE, /* the leg asked for cannot be made: our fault */
     ROUTE_EVENT_WAITED, /* `id` is fresh, used if a new one is needed */
     ROUTE_EVENT_DEADLINE,
@@ -64,11 +67,12 @@ enum route_event_kind {
 };
 
 /* `id` is a fresh request id in every event that may need one: START, LEG_END,
- * PROBED and WAITED. */
+ * PROBED, SERVER_DOWN and WAITED. */
 struct route_event {
     enum route_event_kind kind;
     uint64_t now;
     int64_t id;
+    int32_t server;
     struct route_outcome outcome;
     bool is_whole_stream;
     bool is_gone;

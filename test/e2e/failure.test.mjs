@@ -144,3 +144,40 @@ test('a worker that was away longer than its idle limit answers what came meanwh
     await worker.stop();
   }
 });
+
+const longPrompt = (i) => Array.from({ length: 900 }, (_, k) => 300 + ((i * 7919 + k * 104729) % 1700));
+
+// [transfer T77] would end these too, a minute later.
+test('a frozen generation worker does not stop the cluster', async () => {
+  const cluster = await up(['--generation', '2']);
+  const frozen = workerPid(cluster, 'generation-1');
+  try {
+    const ask = (i) => post(cluster.port, '/v1/completions', { model: 'demo', prompt: longPrompt(i), max_tokens: 4, temperature: 0, ignore_eos: true });
+    await ask(0);
+    const waiting = Array.from({ length: 24 }, (_, i) => ask(i + 1));
+    await sleep(100);
+    process.kill(frozen, 'SIGSTOP');
+    const started = Date.now();
+    for (const answer of await Promise.all(waiting)) assert.equal(answer.status, 200, answer.text);
+    assert.ok(Date.now() - started < 50000, 'before the transfer timeout');
+  } finally {
+    process.kill(frozen, 'SIGCONT');
+    await cluster.stop();
+  }
+});
+
+test('two mixed workers do not wait for each other', async () => {
+  const { route, serve } = await import('./lib/cluster.mjs');
+  const workers = [await serve(['--strict-internal-auth', 'false']), await serve(['--strict-internal-auth', 'false'])];
+  const ports = workers.map((w) => w.port);
+  const front = await route(ports, ports, [], { yaml: 'strict_internal_auth: false\n' });
+  try {
+    const started = Date.now();
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => post(front.port, '/v1/completions', { model: 'demo', prompt: longPrompt(i + 50), max_tokens: 4, temperature: 0, ignore_eos: true })));
+    for (const answer of answers) assert.equal(answer.status, 200, answer.text);
+    assert.ok(Date.now() - started < 50000, 'before the transfer timeout');
+  } finally {
+    await front.stop();
+    for (const worker of workers) await worker.stop();
+  }
+});

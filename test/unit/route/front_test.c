@@ -596,6 +596,50 @@ static void a_possibly_delivered_leg_is_not_posted_again(void **state)
     mock_end(&c);
 }
 
+/* [serve T96] a worker that accepts and then freezes: once its health probes
+ * have failed, what is open there ends. A begun stream is cut, a request of
+ * which nothing was answered begins again, and the context worker lets go. */
+static void a_frozen_worker_loses_its_legs(void **state)
+{
+    struct mock_cluster c;
+    struct mock_reply stream, chat;
+    (void)state;
+    mock_prepare(&c);
+    mock_add(&c.ctx, (struct mock_step){.body = CTX_CHAT});
+    mock_add(&c.ctx, (struct mock_step){.body = CTX_CHAT});
+    mock_add(&c.ctx, (struct mock_step){.body = GEN_CHAT});
+    mock_add(&c.gen,
+             (struct mock_step){.end = MOCK_HANG, .chunks = {CHUNKS[0]}});
+    mock_add(&c.gen, (struct mock_step){.end = MOCK_HANG});
+    begin(&c);
+    mock_send(&c, "POST", "/v1/chat/completions", CHAT_STREAM, NULL, &stream);
+    for (int i = 0; i < 1000 && stream.body.size == 0; i++) {
+        io_loop_turn(c.loop, 2000000);
+    }
+    mock_send(&c, "POST", "/v1/chat/completions", CHAT, NULL, &chat);
+    for (int i = 0; i < 1000 && c.gen.post_count < 2; i++) {
+        io_loop_turn(c.loop, 2000000);
+    }
+    c.gen.health = 500;
+    mock_turns(&c, &stream.is_over, 20000);
+    mock_turns(&c, &chat.is_over, 20000);
+    assert_has(buf_string(&stream.body), "upstream_error");
+    assert_null(strstr(buf_string(&stream.body), "[DONE]"));
+    assert_int_equal(chat.status, 200);
+    assert_string_equal(c.ctx.bodies[2], CHAT);
+    for (int i = 0; i < 1000 && (c.gen.gone_count < 2 || c.ctx.abort_count < 2);
+         i++) {
+        io_loop_turn(c.loop, 2000000);
+    }
+    assert_int_equal(c.gen.gone_count, 2);
+    assert_int_equal(c.gen.post_count, 2);
+    assert_int_equal(c.ctx.abort_count, 2);
+    assert_string_equal(c.ctx.aborts[0], "{\"disagg_request_id\":" ID "}");
+    buf_finish(&stream.body);
+    buf_finish(&chat.body);
+    mock_end(&c);
+}
+
 /* Bearer token, CORS, 404, 405, forwarded pages, metrics. */
 static void the_door_is_kept(void **state)
 {
@@ -735,6 +779,7 @@ int main(void)
         cmocka_unit_test(a_dead_role_is_stood_in_for),
         cmocka_unit_test(a_lost_hand_off_begins_again_once),
         cmocka_unit_test(a_possibly_delivered_leg_is_not_posted_again),
+        cmocka_unit_test(a_frozen_worker_loses_its_legs),
         cmocka_unit_test(the_door_is_kept),
         cmocka_unit_test(a_slow_client_delays_nobody_else),
         cmocka_unit_test(a_drain_ends_when_the_last_request_does),

@@ -179,6 +179,91 @@ static void a_lost_leg_waits_for_proof(void **state)
     }
 }
 
+static void go_down(int32_t server)
+{
+    struct route_actions actions;
+    pool.servers[server].state = ROUTE_SERVER_DOWN;
+    step(
+        (struct route_event){.kind = ROUTE_EVENT_SERVER_DOWN, .server = server},
+        &actions);
+}
+
+static void hand_off(int64_t id)
+{
+    struct route_actions actions;
+    step((struct route_event){.kind = ROUTE_EVENT_CTX_PENDING, .id = id},
+         &actions);
+}
+
+/* [serve T78] a frozen context worker: its KV is let go, another one prefills
+ * under a new id. */
+static void a_context_leg_leaves_a_down_server(void **state)
+{
+    (void)state;
+    begin(false, 1);
+    send(ROUTE_EVENT_START);
+    go_down(0);
+    assert_trace("post ctx 0 #100; cancel; abort 0 #100; post ctx 1 #101; ");
+}
+
+/* [serve T96] I2: a generation leg on a frozen worker may have arrived. Its id
+ * is used up: the request begins again, once; the second time is an error. */
+static void a_generation_leg_on_a_down_server_begins_again_once(void **state)
+{
+    (void)state;
+    begin(true, 1);
+    send(ROUTE_EVENT_START);
+    hand_off(7);
+    go_down(2);
+    hand_off(8);
+    go_down(3);
+    assert_trace("post ctx 0 #100; post gen 2 #7; cancel; abort 0 #7; "
+                 "abort 2 #7; post ctx 1 #101; post gen 3 #8; cancel; "
+                 "abort 1 #8; abort 3 #8; error 502; done; ");
+}
+
+/* The only generation worker freezes: one context worker does it all. */
+static void the_last_of_a_role_going_down_is_stood_in_for(void **state)
+{
+    (void)state;
+    begin(false, 1);
+    pool.servers[3].state = ROUTE_SERVER_DOWN;
+    send(ROUTE_EVENT_START);
+    hand_off(7);
+    trace[0] = 0;
+    go_down(2);
+    assert_trace("cancel; abort 0 #7; abort 2 #7; post whole 1 #101; ");
+}
+
+/* [serve T93] S7: bytes are out, so the break is shown. */
+static void a_begun_stream_on_a_down_server_is_cut(void **state)
+{
+    (void)state;
+    begin(true, 1);
+    send(ROUTE_EVENT_START);
+    hand_off(7);
+    send(ROUTE_EVENT_CHUNK);
+    trace[0] = 0;
+    go_down(2);
+    assert_trace("cancel; abort 0 #7; abort 2 #7; cut; done; ");
+}
+
+/* Only the leg under way counts; and without retries it is an error. */
+static void a_down_server_touches_only_its_own_legs(void **state)
+{
+    (void)state;
+    begin(false, 1);
+    send(ROUTE_EVENT_START);
+    hand_off(7);
+    trace[0] = 0;
+    go_down(0);
+    go_down(3);
+    assert_trace("");
+    request.is_retry_off = request.leg.is_retry_off = true;
+    go_down(2);
+    assert_trace("cancel; abort 0 #7; abort 2 #7; error 502; done; ");
+}
+
 /* No generation server left: one context worker does it all. */
 static void a_missing_role_is_stood_in_for(void **state)
 {
@@ -234,6 +319,9 @@ static void check_action(struct shell *shell, const struct route_action *a)
         shell->has_call = true;
         shell->posts++;
         return;
+    case ROUTE_ACTION_CANCEL:
+        shell->has_call = false;
+        return;
     case ROUTE_ACTION_WAIT:
         shell->has_wait = true;
         return;
@@ -275,6 +363,11 @@ static struct route_event random_event(struct rng *rng,
                                     .is_gone = rng_below(rng, 2)};
     }
     bool is_ctx = request.leg.kind == ROUTE_LEG_CONTEXT;
+    if (shell->has_call && rng_below(rng, 8) == 0) {
+        return (struct route_event){.kind = ROUTE_EVENT_SERVER_DOWN,
+                                    .server = is_ctx ? request.ctx_server
+                                                     : request.gen_server};
+    }
     uint64_t pick = rng_below(rng, 6);
     if (is_ctx && pick < 3) {
         return (struct route_event){
@@ -314,7 +407,8 @@ static void every_story_ends_with_one_answer(void **state)
                 }
             }
             step(event, &actions);
-            bool goes_on = event.kind == ROUTE_EVENT_CHUNK;
+            bool goes_on = event.kind == ROUTE_EVENT_CHUNK ||
+                           event.kind == ROUTE_EVENT_SERVER_DOWN;
             shell.has_call = shell.has_call && goes_on;
             shell.has_wait = shell.has_probe = false;
             for (uint32_t i = 0; i < actions.count; i++) {
@@ -344,6 +438,11 @@ int main(void)
         cmocka_unit_test(a_generation_retry_keeps_its_id),
         cmocka_unit_test(a_failed_transfer_restarts_once),
         cmocka_unit_test(a_lost_leg_waits_for_proof),
+        cmocka_unit_test(a_context_leg_leaves_a_down_server),
+        cmocka_unit_test(a_generation_leg_on_a_down_server_begins_again_once),
+        cmocka_unit_test(the_last_of_a_role_going_down_is_stood_in_for),
+        cmocka_unit_test(a_begun_stream_on_a_down_server_is_cut),
+        cmocka_unit_test(a_down_server_touches_only_its_own_legs),
         cmocka_unit_test(a_missing_role_is_stood_in_for),
         cmocka_unit_test(a_gone_client_ends_all),
         cmocka_unit_test(every_story_ends_with_one_answer),

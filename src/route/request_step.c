@@ -1,0 +1,232 @@
+#include "route/request_step.h"
+
+#include "base/check.h"
+
+/* Long enough for a worker to come back from a hiccup, short enough that the
+ * client has its answer or error within a second of a death. */
+static const uint64_t RETRY_DELAY_NS = 400000000ull;
+
+void route_step_act(struct route_step *step, struct route_action action)
+{
+    CHECK(step->actions->count < ROUTE_ACTION_COUNT_MAX);
+    step->actions->actions[step->actions->count++] = action;
+}
+
+void route_step_done(struct route_step *step)
+{
+    step->request->state = ROUTE_STATE_DONE;
+    route_step_act(step, (struct route_action){ROUTE_ACTION_DONE});
+}
+
+/* Tells whoever may hold KV for the current id, or wait for it, to let go. */
+void route_step_abort_hand_off(struct route_step *step)
+{
+    struct route_request *request = step->request;
+    if (request->holds_kv && request->ctx_server != ROUTE_NO_SERVER) {
+        route_step_act(step,
+                       (struct route_action){ROUTE_ACTION_ABORT,
+                                             .server = request->ctx_server,
+                                             .id = request->id});
+    }
+    if (request->gen_may_hold && request->gen_server != ROUTE_NO_SERVER) {
+        route_step_act(step,
+                       (struct route_action){ROUTE_ACTION_ABORT,
+                                             .server = request->gen_server,
+                                             .id = request->id});
+    }
+    request->holds_kv = false;
+    request->gen_may_hold = false;
+}
+
+void route_step_fail(struct route_step *step, int status, const char *message)
+{
+    route_step_abort_hand_off(step);
+    route_step_act(step,
+                   (struct route_action){ROUTE_ACTION_ERROR, .status = status,
+                                         .message = message});
+    route_step_done(step);
+}
+
+void route_step_fail_outcome(struct route_step *step,
+                             const struct route_outcome *outcome)
+{
+    bool has_body = outcome->end == HTTP_CALL_COMPLETE &&
+                    outcome->status >= 400 && outcome->status < 600;
+    route_step_fail(step, route_outcome_status(outcome),
+                    has_body ? NULL : route_outcome_message(outcome));
+}
+
+static void post(struct route_step *step, enum route_leg_kind kind,
+                 int32_t server)
+{
+    struct route_request *request = step->request;
+    if (kind == ROUTE_LEG_CONTEXT) {
+        request->state = ROUTE_STATE_CTX;
+        request->ctx_server = server;
+        request->holds_kv = true;
+    } else {
+        request->state = ROUTE_STATE_GEN;
+        request->gen_server = server;
+        request->gen_may_hold = kind == ROUTE_LEG_GENERATION;
+    }
+    route_step_act(step,
+                   (struct route_action){ROUTE_ACTION_POST, .leg = kind,
+                                         .server = server, .id = request->id});
+}
+
+static int32_t place(struct route_step *step, enum route_role role,
+                     int32_t prefer_not)
+{
+    struct route_request *request = step->request;
+    if (request->failed != ROUTE_NO_SERVER) {
+        int32_t server =
+            route_pool_place(step->pool, role, request->failed, true);
+        if (server != ROUTE_NO_SERVER) {
+            return server;
+        }
+    }
+    return route_pool_place(step->pool, role, prefer_not, false);
+}
+
+static bool is_live(const struct route_step *step, int32_t server)
+{
+    return server != ROUTE_NO_SERVER &&
+           step->pool->servers[server].state == ROUTE_SERVER_READY;
+}
+
+/* A leg begins with full budgets; changing between context and whole for want
+ * of servers goes on with what is left of them. */
+static void use_leg(struct route_request *request, enum route_leg_kind kind)
+{
+    bool is_same_side = (request->leg.kind == ROUTE_LEG_GENERATION) ==
+                        (kind == ROUTE_LEG_GENERATION);
+    bool goes_on = is_same_side && request->state != ROUTE_STATE_ADMIT &&
+                   request->state != ROUTE_STATE_RESTART;
+    if (goes_on) {
+        request->leg.kind = kind;
+        return;
+    }
+    request->leg =
+        route_leg_of(kind, request->max_retries, request->is_retry_off);
+}
+
+/* PLACE: a context server, when a generation server is there to take over; or
+ * one server for both phases. */
+void route_step_place_first(struct route_step *step, int64_t id)
+{
+    struct route_request *request = step->request;
+    int32_t context = place(step, ROUTE_CONTEXT, ROUTE_NO_SERVER);
+    bool has_generation =
+        route_pool_ready_count(step->pool, ROUTE_GENERATION) > 0;
+    bool is_split = is_live(step, context) && has_generation;
+    int32_t server = context;
+    if (!is_split && !is_live(step, context)) {
+        int32_t other = place(step, ROUTE_GENERATION, ROUTE_NO_SERVER);
+        server = is_live(step, other) || context == ROUTE_NO_SERVER ? other
+                                                                    : context;
+    }
+    request->id = id;
+    request->is_alone = !is_split;
+    if (server == ROUTE_NO_SERVER) {
+        route_step_fail(step, 503, "no worker is ready");
+        return;
+    }
+    enum route_leg_kind kind = request->is_whole || request->is_alone
+                                   ? ROUTE_LEG_WHOLE
+                                   : ROUTE_LEG_CONTEXT;
+    use_leg(request, kind);
+    post(step, kind, server);
+}
+
+void route_step_restart(struct route_step *step)
+{
+    struct route_request *request = step->request;
+    route_step_abort_hand_off(step);
+    request->restarts++;
+    request->state = ROUTE_STATE_RESTART;
+    route_step_place_first(step, step->event->id);
+}
+
+bool route_step_may_restart(const struct route_request *request)
+{
+    return !request->is_retry_off && !request->leg.has_passed_on &&
+           request->restarts < ROUTE_FULL_RESTARTS_MAX;
+}
+
+void route_step_place_generation(struct route_step *step)
+{
+    struct route_request *request = step->request;
+    int32_t server = place(step, ROUTE_GENERATION, request->ctx_server);
+    if (!is_live(step, server) && route_step_may_restart(request)) {
+        /* Nobody can take over: begin again, most likely on one worker. */
+        route_step_restart(step);
+        return;
+    }
+    if (server == ROUTE_NO_SERVER) {
+        route_step_fail(step, 503, "no generation worker is ready");
+        return;
+    }
+    use_leg(request, ROUTE_LEG_GENERATION);
+    post(step, ROUTE_LEG_GENERATION, server);
+}
+
+void route_step_place_again(struct route_step *step)
+{
+    struct route_request *request = step->request;
+    if (request->leg.kind == ROUTE_LEG_GENERATION) {
+        route_step_place_generation(step);
+        return;
+    }
+    route_step_place_first(step, step->event->id);
+}
+
+static bool has_other_of(const struct route_step *step, enum route_role role)
+{
+    for (uint32_t i = 0; i < step->pool->server_count; i++) {
+        const struct route_server *server = &step->pool->servers[i];
+        if (server->has_role[role] && server->state == ROUTE_SERVER_READY &&
+            (int32_t)i != step->request->failed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True when trying again now would meet another live server. */
+bool route_step_has_other(const struct route_step *step)
+{
+    const struct route_request *request = step->request;
+    bool has_generation = has_other_of(step, ROUTE_GENERATION);
+    bool has_context = has_other_of(step, ROUTE_CONTEXT);
+    if (request->leg.kind != ROUTE_LEG_GENERATION) {
+        return has_context || has_generation;
+    }
+    bool can_begin_again = has_context && route_step_may_restart(request) &&
+                           !is_live(step, request->failed);
+    return has_generation || can_begin_again;
+}
+
+void route_step_retry(struct route_step *step, int32_t failed)
+{
+    struct route_request *request = step->request;
+    request->failed = failed;
+    if (request->leg.kind == ROUTE_LEG_GENERATION) {
+        request->gen_may_hold = false;
+    } else {
+        request->holds_kv &=
+            route_outcome_is_possibly_delivered(&request->outcome);
+        route_step_abort_hand_off(step);
+    }
+    if (route_step_has_other(step)) {
+        route_step_place_again(step);
+        return;
+    }
+    route_step_act(step, (struct route_action){ROUTE_ACTION_WAIT,
+                                               .delay_ns = RETRY_DELAY_NS});
+}
+
+int32_t route_step_server_of_leg(const struct route_request *request)
+{
+    return request->leg.kind == ROUTE_LEG_CONTEXT ? request->ctx_server
+                                                  : request->gen_server;
+}

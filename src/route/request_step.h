@@ -1,0 +1,29 @@
+#pragma once
+/* route/request_step: what the events of one request have in common: posting
+ * and placing legs, retries, restarts, failing. Private to route/request. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "route/request.h"
+
+struct route_step {
+    struct route_request *request;
+    struct route_pool *pool;
+    const struct route_event *event;
+    struct route_actions *actions;
+};
+
+void route_step_act(struct route_step *step, struct route_action action);
+void route_step_done(struct route_step *step);
+void route_step_abort_hand_off(struct route_step *step);
+void route_step_fail(struct route_step *step, int status, const char *message);
+void route_step_fail_outcome(struct route_step *step,
+                             const struct route_outcome *outcome);
+void route_step_place_first(struct route_step *step, int64_t id);
+void route_step_restart(struct route_step *step);
+bool route_step_may_restart(const struct route_request *request);
+void route_step_place_generation(struct route_step *step);
+void route_step_place_again(struct route_step *step);
+bool route_step_has_other(const struct route_step *step);
+void route_step_retry(struct route_step *step, int32_t failed);
+int32_t route_step_server_of_leg(const struct route_request *request);
