@@ -144,8 +144,8 @@ static void add_journey(struct node_prompt *prompt, const char *side)
         member = find_in(list, "transfers", object);
     }
     size_t cursor = 0;
-    while (member != NULL && api_array_next(member->value, &cursor, &entry)) {
-        newest = entry;
+    if (member != NULL && api_array_next(member->value, &cursor, &entry)) {
+        newest = entry; /* the list begins with it */
     }
     if (newest.kind == API_JSON_OBJECT &&
         api_scan_object(newest, NULL, object) == OK) {
