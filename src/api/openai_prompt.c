@@ -6,6 +6,15 @@
 #include "api/openai_fields.h"
 #include "base/mem.h"
 
+/* The last member that brought ids counts; `ids` becomes the request's. */
+static void take_ids(struct openai_request *request, int32_t *ids, size_t count)
+{
+    mem_free(request->ids);
+    request->ids = ids;
+    request->id_count = (uint32_t)count;
+    request->has_ids = true;
+}
+
 static enum err read_ids(const struct openai_limits *limits,
                          struct api_json value, struct why *why,
                          struct openai_request *request)
@@ -26,10 +35,7 @@ static enum err read_ids(const struct openai_limits *limits,
         mem_free(ids);
         return ERR_INVALID;
     }
-    mem_free(request->ids);
-    request->ids = ids;
-    request->id_count = (uint32_t)count;
-    request->has_ids = true;
+    take_ids(request, ids, count);
     return OK;
 }
 
@@ -117,10 +123,7 @@ enum err openai_read_prompt_base64(const struct openai_limits *limits,
         mem_free(ids);
         return ERR_INVALID;
     }
-    mem_free(request->ids);
-    request->ids = ids;
-    request->id_count = (uint32_t)count;
-    request->has_ids = true;
+    take_ids(request, ids, count);
     request->has_prompt_b64 = true;
     return OK;
 }

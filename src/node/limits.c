@@ -89,6 +89,14 @@ static enum err choose_pages(const struct config_worker *config,
     return OK;
 }
 
+uint32_t node_limits_row_count(const struct config_worker *config)
+{
+    uint32_t rows =
+        config->chunk_tokens != 0 ? config->chunk_tokens : ROWS_DEFAULT;
+    uint32_t least = config->max_batch + ROWS_BEYOND_BATCH;
+    return rows < least ? least : rows;
+}
+
 enum err node_limits_of(const struct config_worker *config,
                         const struct model_info *info, uint64_t memory_bytes,
                         struct why *why, struct node_limits *limits_out)
@@ -106,10 +114,7 @@ enum err node_limits_of(const struct config_worker *config,
     if (code != OK) {
         return code;
     }
-    uint32_t rows =
-        config->chunk_tokens != 0 ? config->chunk_tokens : ROWS_DEFAULT;
-    uint32_t least = config->max_batch + ROWS_BEYOND_BATCH;
-    limits.row_count_max = rows < least ? least : rows;
+    limits.row_count_max = node_limits_row_count(config);
     limits.logit_bytes = (uint64_t)config->max_batch * info->vocab_size * 4;
     limits.history_bytes = (uint64_t)config->max_batch * limits.max_seq * 4;
     limits.request_count_max = config->queue_limit + config->max_batch;

@@ -20,6 +20,8 @@ struct node_limits {
     uint32_t event_count_max; /* places in the mailbox towards serve */
 };
 
+/* Tokens of one batch: the model reserves for them before the rest is known. */
+uint32_t node_limits_row_count(const struct config_worker *config);
 /* `memory_bytes` of the host. ERR_INVALID: the field and the sums. */
 MUST_USE enum err node_limits_of(const struct config_worker *config,
                                  const struct model_info *info,

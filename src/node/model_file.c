@@ -103,8 +103,6 @@ static enum err say_no_context(const struct gguf *gguf, struct why *why)
 static enum err open_model(const struct config_worker *config, struct why *why,
                            struct node_model_file *file)
 {
-    uint32_t rows = config->chunk_tokens == 0 ? 512 : config->chunk_tokens;
-    uint32_t least = config->max_batch + 16;
     uint32_t context = 0;
     enum err code = read_context(config, file->gguf, why, &context);
     if (code != OK) {
@@ -115,7 +113,7 @@ static enum err open_model(const struct config_worker *config, struct why *why,
         .tokens_per_block = config->tokens_per_block,
         .thread_count =
             config->threads == 0 ? io_thread_cpu_count() : config->threads,
-        .row_count_max = rows < least ? least : rows,
+        .row_count_max = node_limits_row_count(config),
         .context_max = context == 0 ? 1 : context,
         .reference_ops = config->reference_ops,
     };
