@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <stdatomic.h>
 
 #include "base/check.h"
 
@@ -14,11 +15,30 @@ static const uint8_t *bytes_of(struct span span)
     return span.size == 0 ? NOTHING : span.data;
 }
 
+/* Looking an algorithm up by name costs libcrypto as much as a few blocks, so
+ * it is done once and kept; two threads that come first keep one answer. */
+static const EVP_MD *sha256(void)
+{
+    static _Atomic(EVP_MD *) found;
+    EVP_MD *md = atomic_load_explicit(&found, memory_order_acquire);
+    if (md != NULL) {
+        return md;
+    }
+    md = EVP_MD_fetch(NULL, "SHA256", NULL);
+    CHECK(md != NULL);
+    EVP_MD *first = NULL;
+    if (atomic_compare_exchange_strong(&found, &first, md)) {
+        return md;
+    }
+    EVP_MD_free(md);
+    return first;
+}
+
 void digest_sha256(struct span data, uint8_t out[DIGEST_SHA256_SIZE])
 {
     unsigned size = 0;
     int is_done =
-        EVP_Digest(bytes_of(data), data.size, out, &size, EVP_sha256(), NULL);
+        EVP_Digest(bytes_of(data), data.size, out, &size, sha256(), NULL);
     CHECK(is_done == 1);
     CHECK(size == DIGEST_SHA256_SIZE);
 }
@@ -32,6 +52,40 @@ void digest_hmac_sha256(struct span key, struct span data,
                                bytes_of(data), data.size, out, &size);
     CHECK(done != NULL);
     CHECK(size == DIGEST_SHA256_SIZE);
+}
+
+void digest_aes_init(struct digest_aes *aes,
+                     const uint8_t key[DIGEST_AES_BLOCK])
+{
+    EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
+    CHECK(context != NULL);
+    int is_done =
+        EVP_EncryptInit_ex(context, EVP_aes_128_ecb(), NULL, key, NULL);
+    CHECK(is_done == 1);
+    is_done = EVP_CIPHER_CTX_set_padding(context, 0);
+    CHECK(is_done == 1);
+    aes->context = context;
+}
+
+void digest_aes_finish(struct digest_aes *aes)
+{
+    EVP_CIPHER_CTX_free(aes->context);
+    aes->context = NULL;
+}
+
+void digest_aes_encrypt(struct digest_aes *aes, uint8_t *blocks,
+                        size_t block_count)
+{
+    CHECK(block_count <= INT32_MAX / DIGEST_AES_BLOCK);
+    if (block_count == 0) {
+        return;
+    }
+    int in_size = (int)block_count * DIGEST_AES_BLOCK;
+    int out_size = 0;
+    int is_done =
+        EVP_EncryptUpdate(aes->context, blocks, &out_size, blocks, in_size);
+    CHECK(is_done == 1);
+    CHECK(out_size == in_size);
 }
 
 bool digest_equals(const uint8_t *a, const uint8_t *b, size_t size)

@@ -1,6 +1,6 @@
 #pragma once
 /* base/digest: the published digests we use, and two text forms of bytes.
- * SHA-256 and HMAC come from libcrypto; BLAKE3 and CRC32C are ours, held to
+ * SHA-256, HMAC and AES come from libcrypto; BLAKE3 and CRC32C are ours, held to
  * the official vectors. Pure, any thread. */
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +19,20 @@ void digest_blake3(const uint8_t *key, struct span data, uint8_t *out,
                    size_t out_size);
 /* Castagnoli polynomial; start with crc = 0, feed the result to go on. */
 uint32_t digest_crc32c(uint32_t crc, struct span data);
+
+/* AES-128 of single blocks, a part to build published modes from and of no use
+ * by itself. Open, embedded; one thread at a time. */
+struct digest_aes {
+    void *context; /* private */
+};
+enum { DIGEST_AES_BLOCK = 16 };
+void digest_aes_init(struct digest_aes *aes,
+                     const uint8_t key[DIGEST_AES_BLOCK]);
+void digest_aes_finish(struct digest_aes *aes);
+/* Each of the blocks, in place. */
+void digest_aes_encrypt(struct digest_aes *aes, uint8_t *blocks,
+                        size_t block_count);
+
 /* Same time whatever the bytes. */
 bool digest_equals(const uint8_t *a, const uint8_t *b, size_t size);
 

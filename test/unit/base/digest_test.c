@@ -146,12 +146,36 @@ static void hex_goes_both_ways_and_refuses_the_rest(void **state)
     buf_finish(&buf);
 }
 
+/* FIPS 197, appendix C.1, between two other blocks: each is encrypted by itself,
+ * in place, over two calls. */
+static void aes_meets_the_standard(void **state)
+{
+    (void)state;
+    uint8_t key[DIGEST_AES_BLOCK];
+    uint8_t blocks[3 * DIGEST_AES_BLOCK] = {0};
+    for (int i = 0; i < DIGEST_AES_BLOCK; i++) {
+        key[i] = (uint8_t)i;
+        blocks[DIGEST_AES_BLOCK + i] = (uint8_t)(i << 4 | i);
+    }
+    struct digest_aes aes;
+    digest_aes_init(&aes, key);
+    digest_aes_encrypt(&aes, blocks, 2);
+    digest_aes_encrypt(&aes, blocks, 0);
+    digest_aes_encrypt(&aes, blocks + 2 * DIGEST_AES_BLOCK, 1);
+    digest_aes_finish(&aes);
+    assert_string_equal(hex(blocks + DIGEST_AES_BLOCK, DIGEST_AES_BLOCK),
+                        "69c4e0d86a7b0430d8cdb78070b4c55a");
+    assert_memory_equal(blocks, blocks + 2 * DIGEST_AES_BLOCK,
+                        DIGEST_AES_BLOCK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sha256_meets_published_vectors),
         cmocka_unit_test(hmac_meets_the_vectors_of_the_auth_header),
         cmocka_unit_test(hmac_takes_nothing),
+        cmocka_unit_test(aes_meets_the_standard),
         cmocka_unit_test(equals_looks_at_every_byte),
         cmocka_unit_test(base64_meets_the_rfc),
         cmocka_unit_test(base64_is_strict),
