@@ -1,12 +1,17 @@
+#include "base/crc32c.h"
+
 #include <string.h>
 
+#include "base/crc32c_fold.h"
 #include "base/digest.h"
 
 /* CRC32C, reflected polynomial 0x82f63b78. The processor's instruction takes
  * eight bytes in one cycle but answers three cycles later, so three stretches
  * are summed side by side and joined: appending n zero bytes to what a sum has
- * seen is linear in the sum, hence a table. */
+ * seen is linear in the sum, hence a table. What is long is folded, where that can be
+ * done (base/crc32c_fold). */
 enum { STRETCH_BITS = 10, STRETCH_SIZE = 1 << STRETCH_BITS };
+enum { FOLD_SIZE_MIN = 1024 };
 static const uint32_t POLYNOMIAL = 0x82f63b78;
 
 static uint32_t step_table[8][256]; /* (bytes still to follow, byte) */
@@ -99,6 +104,8 @@ __attribute__((target("sse4.2"))) static uint32_t sum_three_stretches(
     uint64_t b = 0;
     uint64_t c = 0;
     for (size_t i = 0; i < STRETCH_SIZE; i += 8) {
+        /* Three short runs side by side: the processor sees no run at all. */
+        __builtin_prefetch(at + 3 * STRETCH_SIZE + 3 * i);
         a = __builtin_ia32_crc32di(a, load(at + i));
         b = __builtin_ia32_crc32di(b, load(at + STRETCH_SIZE + i));
         c = __builtin_ia32_crc32di(c, load(at + 2 * STRETCH_SIZE + i));
@@ -124,7 +131,37 @@ __attribute__((target("sse4.2"))) static uint32_t sum_by_instruction(
     return crc;
 }
 
+static bool can_instruction(void)
+{
+    __builtin_cpu_init(); /* we are asked before main */
+    return __builtin_cpu_supports("sse4.2");
+}
+
+static uint32_t sum_by_folding(uint32_t crc, const uint8_t *at, size_t size)
+{
+    if (size >= FOLD_SIZE_MIN) {
+        size_t folded = size - size % CRC32C_FOLD_SIZE;
+        crc = crc32c_fold(crc, at, folded);
+        at += folded;
+        size -= folded;
+    }
+    return sum_by_instruction(crc, at, size);
+}
+
 #endif
+
+static bool can_always(void)
+{
+    return true;
+}
+
+const struct crc32c_body crc32c_bodies[CRC32C_BODY_COUNT] = {
+#if defined(__x86_64__)
+    {"fold", crc32c_can_fold, sum_by_folding},
+    {"instruction", can_instruction, sum_by_instruction},
+#endif
+    {"table", can_always, sum_by_table},
+};
 
 static uint32_t (*sum)(uint32_t crc, const uint8_t *at, size_t size);
 
@@ -133,13 +170,11 @@ __attribute__((constructor)) static void set_up(void)
 {
     fill_step_table();
     fill_shift_table();
-    sum = sum_by_table;
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("sse4.2")) {
-        sum = sum_by_instruction;
+    int body = 0;
+    while (!crc32c_bodies[body].can()) {
+        body++;
     }
-#endif
+    sum = crc32c_bodies[body].sum;
 }
 
 uint32_t digest_crc32c(uint32_t crc, struct span data)

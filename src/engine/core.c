@@ -281,6 +281,7 @@ const struct engine_plan *engine_core_plan(struct engine_core *core,
     apply_received(core, now_ns);
     if (!core->is_stopping) {
         admit_waiting(core, now_ns);
+        give_way(core, now_ns);
     }
     batch_build(core, now_ns);
     return &core->plan;

@@ -62,10 +62,15 @@ static void post_orders(struct engine *engine)
     engine_core_orders_taken(engine->core, posted);
 }
 
+/* The answer of a hand-off never overtakes its order (transfer/port.h). */
 static void post_events(struct engine *engine)
 {
     struct io_mailbox *mailbox = engine->options.port.events;
     uint32_t count = 0;
+    engine_core_orders(engine->core, &count);
+    if (count > 0) {
+        return;
+    }
     const struct engine_event *events =
         engine_core_events(engine->core, &count);
     uint32_t room = io_mailbox_room(mailbox);
@@ -161,6 +166,7 @@ static bool turn(struct engine *engine)
     do_copies(engine);
     post_orders(engine);
     if (is_busy) {
+        post_events(engine); /* a received first token waits for no pass */
         compute(engine, plan);
         do_copies(engine);
         post_orders(engine);

@@ -129,6 +129,7 @@ struct engine_core {
     struct kv_copy *copies; /* (max_batch) */
     uint32_t copy_count;
     uint64_t wake_ns;
+    uint64_t stuck_since_ns; /* give_way; 0: nobody is */
     struct engine_stats stats;
 };
 
@@ -168,6 +169,9 @@ void admit_submit(struct engine_core *core, uint64_t now_ns,
 void admit_waiting(struct engine_core *core, uint64_t now_ns);
 uint32_t admit_tail_blocks(const struct engine_core *core,
                            const struct item *item);
+
+/* give_way.c: ends hand-offs that keep receives waiting for ever. */
+void give_way(struct engine_core *core, uint64_t now_ns);
 
 /* session.c */
 struct session *session_reserve(struct engine_core *core, struct item *item);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Copies `size` bytes and returns the CRC32C of the source. Any alignment;
- * 32-byte aligned targets are fastest. */
+ * 64-byte aligned targets are fastest. */
 uint32_t transfer_copy(uint8_t *target, const uint8_t *source, size_t size);
 /* What was copied before is visible to whoever sees what we write next. */
 void transfer_copy_fence(void);

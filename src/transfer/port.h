@@ -9,7 +9,10 @@
  * status word of consensus.md 2.2 (agree/word.h): T terminal, F failed, C
  * cancel seen, Q quiet (nobody will touch those pages again). Each session ends
  * in exactly one report with Q, after which the transfer knows it no more; the
- * place for it in the mailbox was reserved when the session was ordered. */
+ * place for it in the mailbox was reserved when the session was ordered.
+ *
+ * The SEND of a request is posted before anybody hears of its answer: who pulls
+ * after that answer and finds no session is told at once that none will come. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,6 +41,8 @@ struct transfer_command {
     uint32_t slice_index;
     bool is_last;
     /* RECEIVE */
+    bool is_generation_first; /* the sender may not have the request yet; else
+                                 one that it does not have fails at once */
     uint64_t sender_incarnation;
     char sender_endpoint[280];
 };

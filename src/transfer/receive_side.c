@@ -138,7 +138,7 @@ static void advertise(struct receive_side *side, struct receive_slot *slot,
         .rid = session->rid,
         .prompt_tokens = slot->prompt_tokens,
         .block_count = prompt_blocks(side, slot->prompt_tokens),
-        .style = WIRE_CONTEXT_FIRST,
+        .style = slot->style,
         .capabilities = WIRE_ACCEPTS_SLICES,
         .group_count = 1,
     };
@@ -309,6 +309,8 @@ static void fill_slot(struct receive_side *side, struct receive_slot *slot,
     slot->is_used = true;
     slot->has_ended = false;
     slot->prompt_tokens = command->prompt_tokens;
+    slot->style = command->is_generation_first ? WIRE_GENERATION_FIRST
+                                               : WIRE_CONTEXT_FIRST;
     slot->reporter = (struct reporter){0};
     slot->lane = "";
     slot->text[0] = 0;

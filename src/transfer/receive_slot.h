@@ -11,6 +11,7 @@ struct receive_slot {
     bool is_used, has_ended; /* ended: only its last report is still to go */
     struct rx_session session;
     uint32_t prompt_tokens;
+    uint32_t style; /* enum wire_schedule_style */
     char endpoint[280];
     struct reporter reporter;
     const char *lane;

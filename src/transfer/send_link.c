@@ -34,6 +34,22 @@ static void on_advert(struct send_side *side, struct transfer_advert *advert,
     }
 }
 
+/* NULL while there is a session or one may come. A context-first receiver was
+ * told of a session that was there, so one that is not here never comes. */
+static const char *why_none_comes(struct send_side *side,
+                                  const struct wire_recv_request *request,
+                                  uint64_t now)
+{
+    if (send_side_find(side, request->rid) != NULL) {
+        return NULL;
+    }
+    if (transfer_tombstones_find(side->tombstones, request->rid, now) !=
+        TRANSFER_TOMBSTONE_NONE) {
+        return "its session has ended";
+    }
+    return request->style == WIRE_CONTEXT_FIRST ? "it is not here" : NULL;
+}
+
 static void on_request(struct send_side *side, struct link *link,
                        const struct wire_header *header, struct span body,
                        uint64_t now)
@@ -46,18 +62,17 @@ static void on_request(struct send_side *side, struct link *link,
         return;
     }
     int64_t receiver_slice = err ? 0 : request.slice_id;
-    bool has_ended = send_side_find(side, header->rid) == NULL &&
-                     transfer_tombstones_find(side->tombstones, header->rid,
-                                              now) != TRANSFER_TOMBSTONE_NONE;
+    const char *cause = err ? NULL : why_none_comes(side, &request, now);
     struct transfer_advert *advert = NULL;
-    if (!err && !has_ended) {
+    if (!err && cause == NULL) {
         err = store(side, link, header->attempt, &request, now, &advert);
     }
-    if (err || has_ended) {
-        const char *cause = why.text[0] != 0 ? why.text : err_name(err);
+    if (err) {
+        cause = why.text[0] != 0 ? why.text : err_name(err);
+    }
+    if (cause != NULL) {
         log_info("transfer", "rid %lld cannot be pulled: %s",
-                 (long long)header->rid,
-                 has_ended ? "its session has ended" : cause);
+                 (long long)header->rid, cause);
         send_side_abort(side, link, header->rid, header->attempt,
                         receiver_slice, AGREE_REASON_REFUSED);
         return;

@@ -437,11 +437,8 @@ void send_side_tick(struct send_side *side, uint64_t now)
     while ((advert = transfer_adverts_find_expired(
                 side->adverts, now, side->options.transfer->advert_ttl_ns)) !=
            NULL) {
-        if (advert->style == WIRE_CONTEXT_FIRST) {
-            send_side_refuse(side, advert, AGREE_REASON_REFUSED);
-        } else {
-            transfer_advert_move(advert, ADVERT_EXPIRE);
-        }
+        /* In silence: its receiver was told of no session yet. */
+        transfer_advert_move(advert, ADVERT_EXPIRE);
     }
     side->options.stats->adverts = transfer_adverts_stored(side->adverts);
     side->options.stats->sends = send_side_count(side);

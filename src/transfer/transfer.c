@@ -123,6 +123,16 @@ static void take_command(struct transfer *transfer,
     }
 }
 
+/* Whoever answers a context request has posted its send before (port.h). The
+ * engine has at most two commands a session here, so there is an end. */
+static void take_all_commands(struct transfer *transfer)
+{
+    struct transfer_command command;
+    while (io_mailbox_take(transfer->options.port.commands, &command)) {
+        take_command(transfer, &command);
+    }
+}
+
 static void on_commands(void *context)
 {
     struct transfer *transfer = context;
@@ -175,6 +185,7 @@ static void on_frame(void *context, struct link *link,
     if (link->is_outgoing) {
         receive_side_frame(transfer->receives, link, header, body, now);
     } else {
+        take_all_commands(transfer);
         send_side_frame(transfer->sends, link, header, body, now);
     }
 }

@@ -266,18 +266,59 @@ static void unreachable_endpoint_fails_and_is_quiet(enum node_body body)
     close_pair(&pair);
 }
 
-/* An advertisement without a session lives for its time, then its receiver is
- * told. [transfer T28] */
-static void stored_advertisement_ends_with_an_answer(enum node_body body)
+static void receive_context_first(struct pair *pair, uint64_t id, int64_t rid,
+                                  const kv_page_id *pages, uint32_t count)
+{
+    struct transfer_command command = {
+        .kind = TRANSFER_RECEIVE,
+        .request = id,
+        .rid = rid,
+        .pages = pages,
+        .block_count = count,
+        .prompt_tokens = count * NODE_TOKENS,
+        .sender_incarnation = pair->a.incarnation,
+    };
+    snprintf(command.sender_endpoint, sizeof(command.sender_endpoint), "%.279s",
+             transfer_endpoint(pair->a.transfer));
+    assert_int_equal(io_mailbox_post(pair->b.port.commands, &command), OK);
+}
+
+/* A context-first receiver of a rid that was never here has no deadline and
+ * ends all the same; the sender keeps nothing of it, and the session that comes
+ * late is not a cancelled one. [transfer T28] */
+static void context_first_without_a_session_fails_at_once(enum node_body body)
 {
     struct pair pair;
-    open_pair_with(&pair,
-                   (struct node_setup){.body = body, .advert_ttl_ns = 40 * MS});
+    open_pair(&pair, body);
     kv_page_id pages[2] = {1, 2};
-    node_receive(&pair.b, &pair.a, 2, 9, pages, 2, 0);
-    node_turns(&pair.b, 5);
-    assert_int_equal(node_word(&pair.b, 2), 0);
+    receive_context_first(&pair, 2, 9, pages, 2);
     assert_int_equal(node_await(&pair.b, 2, Q), T | F | Q);
+    assert_int_equal(node_last(&pair.b, 2)->reason, AGREE_REASON_REFUSED);
+    struct transfer_stats stats;
+    transfer_stats_read(pair.a.transfer, &stats);
+    assert_int_equal(stats.adverts, 0);
+    node_send(&pair.a, 1, 9, pages, 2, 0);
+    receive_context_first(&pair, 3, 9, pages, 2);
+    assert_int_equal(node_await(&pair.b, 3, Q), T | Q);
+    node_await(&pair.a, 1, Q);
+    close_pair(&pair);
+}
+
+/* Each send is posted in the turn in which its receiver asks: whichever the
+ * sender's loop hears of first, it takes what was posted before it says no.
+ * Fifty in a row. */
+static void posted_send_is_found_before_it_was_taken(enum node_body body)
+{
+    struct pair pair;
+    open_pair(&pair, body);
+    kv_page_id pages[2] = {1, 2};
+    for (uint64_t id = 1; id <= 50; id++) {
+        receive_context_first(&pair, id, (int64_t)id, pages, 2);
+        node_send(&pair.a, id, (int64_t)id, pages, 2, 0);
+        assert_int_equal(node_await(&pair.b, id, Q), T | Q);
+        node_await(&pair.a, id, Q);
+        pair.a.report_count = pair.b.report_count = 0;
+    }
     close_pair(&pair);
 }
 
@@ -614,30 +655,31 @@ static void steady_state_allocates_nothing(enum node_body body)
     close_pair(&pair);
 }
 
-#define CASES(X)                                 \
-    X(random_pages_land_on_their_ordinals)       \
-    X(nothing_wanted_still_ends_the_session)     \
-    X(slices_arrive_in_order)                    \
-    X(missing_block_fails_the_receive)           \
-    X(wrong_digest_fails_the_receive)            \
-    X(session_nobody_pulls_ends_at_its_deadline) \
-    X(retired_session_is_not_created_again)      \
-    X(other_incarnation_is_told_at_once)         \
-    X(unreachable_endpoint_fails_and_is_quiet)   \
-    X(stored_advertisement_ends_with_an_answer)  \
-    X(sender_cancel_before_the_pull)             \
-    X(receiver_cancel_before_the_session)        \
-    X(receiver_cancel_before_the_hello)          \
-    X(receiver_cancel_during_the_write)          \
-    X(sender_cancel_during_the_write)            \
-    X(receiver_deadline_waits_for_proof)         \
-    X(cancel_after_the_end_is_ignored)           \
-    X(stopped_write_fails_both_sides)            \
-    X(layout_mismatch_names_the_field)           \
-    X(only_one_receiver_pulls_a_session)         \
-    X(strangers_bytes_end_their_connection_only) \
-    X(doubt_never_drains)                        \
-    X(too_many_sessions_are_refused_not_lost)    \
+#define CASES(X)                                     \
+    X(random_pages_land_on_their_ordinals)           \
+    X(nothing_wanted_still_ends_the_session)         \
+    X(slices_arrive_in_order)                        \
+    X(missing_block_fails_the_receive)               \
+    X(wrong_digest_fails_the_receive)                \
+    X(session_nobody_pulls_ends_at_its_deadline)     \
+    X(retired_session_is_not_created_again)          \
+    X(other_incarnation_is_told_at_once)             \
+    X(unreachable_endpoint_fails_and_is_quiet)       \
+    X(context_first_without_a_session_fails_at_once) \
+    X(posted_send_is_found_before_it_was_taken)      \
+    X(sender_cancel_before_the_pull)                 \
+    X(receiver_cancel_before_the_session)            \
+    X(receiver_cancel_before_the_hello)              \
+    X(receiver_cancel_during_the_write)              \
+    X(sender_cancel_during_the_write)                \
+    X(receiver_deadline_waits_for_proof)             \
+    X(cancel_after_the_end_is_ignored)               \
+    X(stopped_write_fails_both_sides)                \
+    X(layout_mismatch_names_the_field)               \
+    X(only_one_receiver_pulls_a_session)             \
+    X(strangers_bytes_end_their_connection_only)     \
+    X(doubt_never_drains)                            \
+    X(too_many_sessions_are_refused_not_lost)        \
     X(steady_state_allocates_nothing)
 #define DEFINE(name)                                         \
     static void test_##name(void **state)                    \

@@ -248,6 +248,7 @@ static inline void node_receive_from(struct node *node, const char *endpoint,
         .block_count = count,
         .prompt_tokens = count * node->pool.layout.tokens_per_block,
         .sender_incarnation = incarnation,
+        .is_generation_first = true, /* tests receive before and after */
     };
     snprintf(command.sender_endpoint, sizeof(command.sender_endpoint), "%.279s",
              endpoint);
