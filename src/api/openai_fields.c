@@ -131,7 +131,7 @@ static const struct field *find_field(enum openai_route route, struct span name)
 {
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         if ((fields[i].routes & (int)route) &&
-            span_equals_string(name, fields[i].name)) {
+            api_key_equals(name, span_of_string(fields[i].name))) {
             return &fields[i];
         }
     }

@@ -95,28 +95,18 @@ enum err openai_read_stop_tokens(const struct openai_limits *limits,
     return OK;
 }
 
-static enum err say_no_id(struct span key, struct why *why)
-{
-    return why_say(why, ERR_INVALID, "\"%.*s\" is not a token id",
-                   (int)(key.size < 32 ? key.size : 32),
-                   (const char *)key.data);
-}
-
 static enum err read_bias(const struct api_member *member, struct why *why,
                           struct openai_bias *bias_out)
 {
-    char key[16];
-    char *end;
+    char key[33];
     double bias;
-    if (member->key.size == 0 || member->key.size > 10) {
-        return say_no_id(member->key, why);
-    }
-    memcpy(key, member->key.data, member->key.size);
-    key[member->key.size] = 0;
-    long long token = strtoll(key, &end, 10);
-    if (*end != 0 || strspn(key, "0123456789") != member->key.size ||
-        token > INT32_MAX) {
-        return say_no_id(member->key, why);
+    api_key_text(member->key, key, sizeof(key));
+    size_t size = strlen(key);
+    bool is_number =
+        size > 0 && size <= 10 && strspn(key, "0123456789") == size;
+    long long token = is_number ? strtoll(key, NULL, 10) : -1;
+    if (token < 0 || token > INT32_MAX) {
+        return why_say(why, ERR_INVALID, "\"%s\" is not a token id", key);
     }
     enum err err = api_read_number(member->value, -100, 100, why, &bias);
     if (err != OK) {
@@ -126,31 +116,47 @@ static enum err read_bias(const struct api_member *member, struct why *why,
     return OK;
 }
 
+/* Of two biases of one token the last counts, as of any two members. */
+static void keep_bias(struct openai_request *request, struct openai_bias bias)
+{
+    for (uint32_t i = 0; i < request->bias_count; i++) {
+        if (request->biases[i].token == bias.token) {
+            request->biases[i] = bias;
+            return;
+        }
+    }
+    request->biases[request->bias_count++] = bias;
+}
+
 enum err openai_read_bias(const struct openai_limits *limits,
                           struct api_json value, struct why *why,
                           struct openai_request *request)
 {
     (void)limits;
-    struct api_object object;
-    enum err err = api_scan_object(value, why, &object);
-    if (err != OK) {
+    struct api_member member;
+    size_t cursor = 0;
+    if (value.kind != API_JSON_OBJECT) {
         return why_say(why, ERR_INVALID,
                        "must be an object of at most %d numbers",
-                       API_MEMBER_COUNT_MAX);
+                       OPENAI_BIAS_COUNT_MAX);
     }
-    if (object.member_count == 0) {
-        return OK;
-    }
-    request->biases =
-        mem_new_array(object.member_count, sizeof(*request->biases));
-    for (uint32_t i = 0; i < object.member_count && err == OK; i++) {
-        if (!object.members[i].is_shadowed) {
-            err = read_bias(&object.members[i], why,
-                            &request->biases[request->bias_count]);
-            request->bias_count += err == OK;
+    for (uint32_t i = 0; api_object_next(value, &cursor, &member); i++) {
+        struct openai_bias bias = {0};
+        if (i == OPENAI_BIAS_COUNT_MAX) {
+            return why_say(why, ERR_INVALID, "has more than %d members",
+                           OPENAI_BIAS_COUNT_MAX);
         }
+        enum err err = read_bias(&member, why, &bias);
+        if (err != OK) {
+            return err;
+        }
+        if (request->biases == NULL) {
+            request->biases =
+                mem_new_array(OPENAI_BIAS_COUNT_MAX, sizeof(*request->biases));
+        }
+        keep_bias(request, bias);
     }
-    return err;
+    return OK;
 }
 
 enum err openai_read_seed(const struct openai_limits *limits,
@@ -202,12 +208,12 @@ static enum err only_members(const struct api_object *object,
         const struct api_member *member = &object->members[i];
         bool is_known = false;
         for (size_t k = 0; k < count; k++) {
-            is_known |= span_equals_string(member->key, names[k]);
+            is_known |= api_key_equals(member->key, span_of_string(names[k]));
         }
         if (!is_known) {
-            return why_say(why, ERR_INVALID, "%.*s: is not a known field",
-                           (int)(member->key.size < 63 ? member->key.size : 63),
-                           (const char *)member->key.data);
+            char key[64];
+            api_key_text(member->key, key, sizeof(key));
+            return why_say(why, ERR_INVALID, "%s: is not a known field", key);
         }
     }
     return OK;

@@ -48,6 +48,25 @@ struct span openai_text(const struct openai_request *request,
     return span_slice(buf_span(&request->text), text.at, text.at + text.size);
 }
 
+void openai_request_describe_limits(struct buf *out)
+{
+    buf_printf(out, "fields of a body    %d at most, nested %d deep\n",
+               API_MEMBER_COUNT_MAX, API_DEPTH_MAX);
+    buf_printf(out, "choices (n)         %d at most\n",
+               OPENAI_CHOICE_COUNT_MAX);
+    buf_printf(out, "messages            %d at most\n",
+               OPENAI_MESSAGE_COUNT_MAX);
+    buf_printf(out, "stop strings        %d of %d bytes, and %d token ids\n",
+               OPENAI_STOP_COUNT_MAX, OPENAI_STOP_SIZE_MAX,
+               OPENAI_STOP_TOKEN_COUNT_MAX);
+    buf_printf(out, "logit_bias          %d members at most\n",
+               OPENAI_BIAS_COUNT_MAX);
+    buf_printf(out, "logprobs            %d alternatives a token\n",
+               OPENAI_LOGPROB_COUNT_MAX);
+    buf_printf(out, "cache_salt          %d bytes at most\n",
+               OPENAI_SALT_SIZE_MAX);
+}
+
 static enum err say(struct openai_fault *fault, const char *param,
                     const char *text)
 {
@@ -72,9 +91,7 @@ static enum err read_member(const struct openai_limits *limits,
     enum err err = openai_field_read(limits, member->key, member->value,
                                      &fault->why, request);
     if (err != OK) {
-        snprintf(fault->param, sizeof(fault->param), "%.*s",
-                 (int)(member->key.size < 63 ? member->key.size : 63),
-                 (const char *)member->key.data);
+        api_key_text(member->key, fault->param, sizeof(fault->param));
         if (!is_named(fault->why.text, fault->param)) {
             const char *name = fault->param[0] == 0 ? "\"\"" : fault->param;
             why_prefix(&fault->why, err, "%s", name);

@@ -28,7 +28,7 @@ enum {
     OPENAI_STOP_COUNT_MAX = 16,
     OPENAI_STOP_SIZE_MAX = 1024,
     OPENAI_STOP_TOKEN_COUNT_MAX = 64,
-    OPENAI_BIAS_COUNT_MAX = 300,
+    OPENAI_BIAS_COUNT_MAX = 1024,
     OPENAI_LOGPROB_COUNT_MAX = 20,
     OPENAI_MESSAGE_COUNT_MAX = 4096,
     OPENAI_SALT_SIZE_MAX = 1024
@@ -132,3 +132,5 @@ MUST_USE enum err openai_request_parse(enum openai_route route,
 void openai_request_finish(struct openai_request *request);
 struct span openai_text(const struct openai_request *request,
                         struct openai_text text);
+/* The bounds of a body, a line each. */
+void openai_request_describe_limits(struct buf *out);

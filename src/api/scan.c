@@ -34,7 +34,7 @@ static bool decoded_equals(struct span a, struct span b)
     return at[0] == end[0] && at[1] == end[1];
 }
 
-static bool key_equals(struct span a, struct span b)
+bool api_key_equals(struct span a, struct span b)
 {
     if (!has_escape(a) && !has_escape(b)) {
         return span_equals(a, b);
@@ -42,11 +42,36 @@ static bool key_equals(struct span a, struct span b)
     return decoded_equals(a, b);
 }
 
+/* Bytes of the character that begins with `first`. */
+static size_t character_size(uint8_t first)
+{
+    return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+void api_key_text(struct span key, char *out, size_t size)
+{
+    const uint8_t *at = key.data;
+    const uint8_t *end = at + key.size;
+    size_t used = 0;
+    while (at < end) {
+        uint8_t text[4];
+        size_t count = api_walk_decode(&at, end, text);
+        bool is_begin = (text[0] & 0xc0) != 0x80;
+        size_t wanted = is_begin ? character_size(text[0]) : count;
+        if (used + wanted >= size) {
+            break;
+        }
+        memcpy(out + used, text, count);
+        used += count;
+    }
+    out[used] = 0;
+}
+
 static void shadow_earlier(struct api_object *object, struct span key)
 {
     for (uint32_t i = 0; i < object->member_count; i++) {
         struct api_member *member = &object->members[i];
-        member->is_shadowed |= key_equals(member->key, key);
+        member->is_shadowed |= api_key_equals(member->key, key);
     }
 }
 
@@ -136,7 +161,7 @@ const struct api_member *api_find(const struct api_object *object,
     struct span name = span_of_string(key);
     for (uint32_t i = 0; i < object->member_count; i++) {
         const struct api_member *member = &object->members[i];
-        if (!member->is_shadowed && key_equals(member->key, name)) {
+        if (!member->is_shadowed && api_key_equals(member->key, name)) {
             return member;
         }
     }
@@ -170,19 +195,26 @@ enum err api_scan_object(struct api_json value, struct why *why,
     return api_scan(value.text, why, object_out);
 }
 
+/* Stands on what comes next in an array or object, or on its end. */
+static struct api_walk walk_from(struct api_json container, size_t cursor)
+{
+    struct api_walk walk = api_walk_of(container.text);
+    walk.at += cursor + (cursor == 0);
+    api_walk_blank(&walk);
+    if (cursor > 0 && api_walk_is_at(&walk, ',')) {
+        walk.at++;
+        api_walk_blank(&walk);
+    }
+    return walk;
+}
+
 bool api_array_next(struct api_json array, size_t *cursor,
                     struct api_json *element_out)
 {
     if (array.kind != API_JSON_ARRAY || *cursor >= array.text.size) {
         return false;
     }
-    struct api_walk walk = api_walk_of(array.text);
-    walk.at += *cursor + (*cursor == 0);
-    api_walk_blank(&walk);
-    if (*cursor > 0 && api_walk_is_at(&walk, ',')) {
-        walk.at++;
-        api_walk_blank(&walk);
-    }
+    struct api_walk walk = walk_from(array, *cursor);
     const uint8_t *begin = walk.at;
     enum api_json_kind kind;
     if (api_walk_is_at(&walk, ']') || !api_walk_value(&walk, 1, &kind)) {
@@ -192,6 +224,21 @@ bool api_array_next(struct api_json array, size_t *cursor,
     *cursor = (size_t)(walk.at - walk.begin);
     *element_out =
         (struct api_json){kind, span_of(begin, (size_t)(walk.at - begin))};
+    return true;
+}
+
+bool api_object_next(struct api_json object, size_t *cursor,
+                     struct api_member *member_out)
+{
+    if (object.kind != API_JSON_OBJECT || *cursor >= object.text.size) {
+        return false;
+    }
+    struct api_walk walk = walk_from(object, *cursor);
+    if (api_walk_is_at(&walk, '}') || !walk_member(&walk, member_out)) {
+        *cursor = object.text.size;
+        return false;
+    }
+    *cursor = (size_t)(walk.at - walk.begin);
     return true;
 }
 

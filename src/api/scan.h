@@ -31,8 +31,7 @@ struct api_json {
 };
 
 struct api_member {
-    struct span
-        key; /* unescaped text of the key if it has no escapes; raw otherwise */
+    struct span key; /* as it is spelt: compare it with api_key_equals */
     struct api_json value;
     size_t begin, end; /* of `"key": value` in the body, for the splicer */
     bool is_shadowed; /* a later duplicate counts instead */
@@ -50,6 +49,10 @@ MUST_USE enum err api_scan(struct span body, struct why *why,
 /* NULL: absent (a shadowed one never is found). */
 const struct api_member *api_find(const struct api_object *object,
                                   const char *key);
+/* Compares what two keys mean: `mod\u0065l` is `model`. */
+bool api_key_equals(struct span a, struct span b);
+/* What a key means, cut after a whole character so that it fits, with a NUL. */
+void api_key_text(struct span key, char *out, size_t size);
 /* The same for a nested object or any value. */
 MUST_USE enum err api_scan_value(struct span text, struct why *why,
                                  struct api_json *value_out);
@@ -60,6 +63,10 @@ MUST_USE enum err api_scan_object(struct api_json value, struct why *why,
 bool api_array_next(struct api_json array, size_t *cursor,
                     struct api_json *element_out);
 uint32_t api_array_count(struct api_json array);
+/* Walks an object in the same way, however many members it has; duplicates
+ * come as they are. A member's begin and end count from the object's brace. */
+bool api_object_next(struct api_json object, size_t *cursor,
+                     struct api_member *member_out);
 
 /* Typed reads; ERR_INVALID says only what is wrong ("must be an integer"):
  * the caller puts the field's name before it (why_prefix). */

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "bench/report.h"
 #include "http/client.h"
+#include "http/events.h"
 #include "io/clock.h"
 #include "io/loop.h"
 
@@ -21,7 +22,8 @@ struct load_request {
     struct load *load;
     struct bench_record record;
     struct http_call *call;
-    struct buf line, error_body;
+    struct http_events events;
+    struct buf error_body;
     double last_chunk;
     bool got_done, is_open, is_warm_up;
 };
@@ -110,8 +112,9 @@ static void read_usage(struct load_request *request, struct api_json chunk)
     mem_free(object);
 }
 
-static void take_event(struct load_request *request, struct span data)
+static void on_event(void *context, struct span data)
 {
+    struct load_request *request = context;
     struct api_json chunk;
     if (span_equals_string(data, "[DONE]")) {
         request->got_done = true;
@@ -136,17 +139,7 @@ static void on_body(void *context, struct http_call *call, struct span bytes)
         buf_add_span(&request->error_body, bytes);
         return;
     }
-    for (size_t i = 0; i < bytes.size; i++) {
-        if (bytes.data[i] != '\n') {
-            buf_add_byte(&request->line, bytes.data[i]);
-            continue;
-        }
-        struct span line = buf_span(&request->line);
-        if (span_starts_with(line, "data: ")) {
-            take_event(request, span_slice(line, 6, line.size));
-        }
-        buf_reset(&request->line);
-    }
+    http_events_feed(&request->events, bytes, on_event, request);
 }
 
 static void judge(struct load_request *request, int status,
@@ -178,7 +171,7 @@ static void on_end(void *context, struct http_call *call,
     request->is_open = false;
     judge(request, end == HTTP_CALL_COMPLETE ? http_call_status(call) : 0, end,
           text);
-    buf_finish(&request->line);
+    http_events_finish(&request->events);
     buf_finish(&request->error_body);
     load->open--;
     if (request->is_warm_up) {
@@ -203,7 +196,7 @@ static void start_request(struct load *load, uint32_t index)
         .is_open = true,
         .is_warm_up = index == options->request_count,
     };
-    buf_init(&request->line, LINE_SIZE_MAX);
+    http_events_init(&request->events, LINE_SIZE_MAX);
     buf_init(&request->error_body, ERROR_BODY_MAX);
     char bearer[300];
     struct http_header headers[2] = {{"authorization", bearer}, {NULL, NULL}};

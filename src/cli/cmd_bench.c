@@ -4,6 +4,7 @@
 #include "bench/load.h"
 #include "cli/commands.h"
 #include "cli/exit.h"
+#include "cli/key_file.h"
 #include "cli/options.h"
 #include "io/tcp.h"
 
@@ -11,6 +12,8 @@ struct bench_args {
     struct bench_load_options load;
     struct io_address address;
     bool has_command;
+    const char *api_key_file;
+    char api_key[256];
 };
 
 static enum err set_text(void *target, const char *name, const char *value,
@@ -24,6 +27,8 @@ static enum err set_text(void *target, const char *name, const char *value,
         args->load.model = value;
     } else if (strcmp(name, "api-key") == 0) {
         args->load.api_key = value;
+    } else if (strcmp(name, "api-key-file") == 0) {
+        args->api_key_file = value;
     } else if (strcmp(name, "json") == 0) {
         args->load.as_json = true;
     } else if (strcmp(name, "no-warm-up") == 0) {
@@ -85,7 +90,8 @@ static enum err set_command(void *target, const char *value, struct why *why)
 static const struct cli_option OPTIONS[] = {
     {"url", 'u', "HOST:PORT", "the server (127.0.0.1:8000)", set_text},
     {"model", 'm', "NAME", "model name in requests (demo)", set_text},
-    {"api-key", 0, "KEY", "sent as a bearer token", set_text},
+    {"api-key", 0, "KEY", "sent as a bearer token; seen in ps", set_text},
+    {"api-key-file", 0, "FILE", "file with that key, one line", set_text},
     {"requests", 'n', "N", "requests (100)", set_count},
     {"concurrency", 'c', "N", "open at the same time at most (8)", set_count},
     {"rate", 'r', "X", "arrivals a second; 0: as they end (0)", set_number},
@@ -113,6 +119,23 @@ static const struct cli_syntax SYNTAX = {
     .set_argument = set_command,
 };
 
+static enum err run(struct bench_args *args, struct why *why)
+{
+    struct bench_load_options *load = &args->load;
+    load->host = args->address.host;
+    load->port = args->address.port;
+    if (args->api_key_file != NULL) {
+        enum err code =
+            cli_key_file_read("--api-key-file", args->api_key_file, why,
+                              args->api_key, sizeof(args->api_key));
+        if (code != OK) {
+            return code;
+        }
+        load->api_key = args->api_key;
+    }
+    return bench_load_run(load, why);
+}
+
 int cli_bench(int argc, char **argv)
 {
     struct bench_args args = {
@@ -136,10 +159,13 @@ int cli_bench(int argc, char **argv)
         fprintf(stderr, "baton bench: which one? 'baton bench serve'\n");
         return CLI_USAGE;
     }
-    args.load.host = args.address.host;
-    args.load.port = args.address.port;
+    if (args.api_key_file != NULL && args.load.api_key != NULL) {
+        fprintf(stderr, "baton bench: --api-key and --api-key-file exclude "
+                        "each other\n");
+        return CLI_USAGE;
+    }
     struct why why = {{0}};
-    enum err code = bench_load_run(&args.load, &why);
+    enum err code = run(&args, &why);
     if (code != OK) {
         fprintf(stderr, "baton bench: %s\n", why.text);
     }

@@ -2,16 +2,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/openai_request.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/default_model.h"
 #include "cli/exit.h"
 #include "cli/options.h"
+#include "config/route.h"
+#include "node/front.h"
 #include "node/model_file.h"
 
 struct inspect_args {
     struct config_worker config;
+    struct config_route route;
     const char *config_path;
     bool show_tensors;
 };
@@ -33,8 +37,8 @@ static enum err set(void *target, const char *name, const char *value,
 
 static const struct cli_option OPTIONS[] = {
     {"model", 'm', "FILE", "GGUF model (models/demo.gguf)", set},
-    {"config", 'c', "FILE", "worker config: prints every setting and limit",
-     set},
+    {"config", 'c', "FILE",
+     "config of a worker or a front end: prints settings and limits", set},
     {"tensors", 0, NULL, "list each tensor", set},
     {0},
 };
@@ -143,6 +147,7 @@ static void print_served(const struct node_model_file *file)
     printf("\nwhat a worker holds\n");
     printf("weights             %.1f MiB, mapped and shared by all workers\n",
            (double)info->weight_bytes / 1048576.0);
+    openai_request_describe_limits(&limits);
     printf("%s", buf_string(&limits));
     /* 64 MiB: program, libraries, buffers of requests and activations. */
     const struct node_limits *limit = &file->limits;
@@ -183,6 +188,53 @@ static void print_config(const struct config_worker *config)
     buf_finish(&text);
 }
 
+/* A front end's file: it needs no model. */
+static enum err inspect_front(struct inspect_args *args, struct why *why)
+{
+    struct buf text;
+    config_route_init(&args->route);
+    enum err code = config_route_read(args->config_path, why, &args->route);
+    if (code == OK) {
+        code = config_route_check(&args->route, why);
+    }
+    if (code != OK) {
+        return code;
+    }
+    buf_init(&text, 1 << 20);
+    printf("%s: a front end\n\nwhat it holds\n", args->config_path);
+    node_front_describe_limits(&args->route, &text);
+    buf_add_string(&text, "\nsettings\n");
+    config_route_describe(&args->route, &text);
+    printf("%s", buf_string(&text));
+    buf_finish(&text);
+    return OK;
+}
+
+/* A model on the command line wins over the file's. */
+static enum err inspect_worker(struct inspect_args *args, struct why *why)
+{
+    struct config_worker *config = &args->config;
+    char model[sizeof(config->model)];
+    snprintf(model, sizeof(model), "%s", config->model);
+    enum err code = OK;
+    if (args->config_path != NULL) {
+        code = config_worker_read(args->config_path, why, config);
+    }
+    if (model[0] != 0) {
+        snprintf(config->model, sizeof(config->model), "%s", model);
+    } else if (config->model[0] == 0) {
+        snprintf(config->model, sizeof(config->model), "%s",
+                 cli_default_model());
+    }
+    if (code == OK) {
+        code = inspect(args, why);
+    }
+    if (code == OK && args->config_path != NULL) {
+        print_config(config);
+    }
+    return code;
+}
+
 int cli_inspect(int argc, char **argv)
 {
     struct inspect_args *args = mem_new(sizeof(*args));
@@ -190,24 +242,10 @@ int cli_inspect(int argc, char **argv)
     cli_parse(&SYNTAX, argc, argv, args);
     cli_start_log("inspect");
     struct why why = {{0}};
-    enum err code = OK;
-    char model[sizeof(args->config.model)];
-    snprintf(model, sizeof(model), "%s", args->config.model);
-    if (args->config_path != NULL) {
-        code = config_worker_read(args->config_path, &why, &args->config);
-    }
-    if (model[0] != 0) {
-        snprintf(args->config.model, sizeof(args->config.model), "%s", model);
-    } else if (args->config.model[0] == 0) {
-        snprintf(args->config.model, sizeof(args->config.model), "%s",
-                 cli_default_model());
-    }
-    if (code == OK) {
-        code = inspect(args, &why);
-    }
-    if (code == OK && args->config_path != NULL) {
-        print_config(&args->config);
-    }
+    bool is_front =
+        args->config_path != NULL && config_route_is_one(args->config_path);
+    enum err code =
+        is_front ? inspect_front(args, &why) : inspect_worker(args, &why);
     if (code != OK) {
         fflush(stdout);
         fprintf(stderr, "baton inspect: %s\n", why.text);

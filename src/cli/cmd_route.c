@@ -4,85 +4,61 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/exit.h"
+#include "cli/key_file.h"
 #include "cli/options.h"
+#include "cli/overrides.h"
 #include "node/front.h"
-
-/* Flags win over the file whatever their order: they are kept and applied
- * after it. */
-enum { OVERRIDE_COUNT_MAX = 32 };
 
 struct route_args {
     struct config_route config;
-    struct config_route scratch; /* to check a flag's value on its own */
+    struct config_route scratch;
+    struct cli_overrides overrides;
     const char *path;
     const char *name;
-    uint32_t override_count;
-    const char *keys[OVERRIDE_COUNT_MAX];
-    const char *values[OVERRIDE_COUNT_MAX];
+    const char *api_key_file;
 };
 
-static enum err set_path(void *target, const char *name, const char *value,
-                         struct why *why)
+static const struct cli_flag_key KEYS[] = {
+    {"host", "hostname"}, {"cors", "cors_origin"}, {0}};
+
+static enum err set_config(void *config, const char *key, const char *value,
+                           struct why *why)
 {
-    (void)name, (void)why;
-    ((struct route_args *)target)->path = value;
-    return OK;
+    return config_route_set(config, key, value, why);
 }
 
-static enum err set_name(void *target, const char *name, const char *value,
-                         struct why *why)
+static enum err set_own(void *target, const char *name, const char *value,
+                        struct why *why)
 {
-    (void)name, (void)why;
-    ((struct route_args *)target)->name = value;
+    (void)why;
+    struct route_args *args = target;
+    const char **place = strcmp(name, "config") == 0 ? &args->path
+                         : strcmp(name, "name") == 0 ? &args->name
+                                                     : &args->api_key_file;
+    *place = value;
     return OK;
-}
-
-static const char *key_of(const char *flag)
-{
-    static const char *const NAMES[][2] = {
-        {"host", "hostname"},
-        {"port", "port"},
-        {"api-key", "api_key"},
-        {"cors", "cors_origin"},
-        {"server_start_timeout", "server_start_timeout"},
-        {"request_timeout", "request_timeout"},
-    };
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
-        if (strcmp(NAMES[i][0], flag) == 0) {
-            return NAMES[i][1];
-        }
-    }
-    return flag;
 }
 
 static enum err set_override(void *target, const char *name, const char *value,
                              struct why *why)
 {
     struct route_args *args = target;
-    if (args->override_count == OVERRIDE_COUNT_MAX) {
-        return why_say(why, ERR_FULL, "given too often");
-    }
-    const char *key = key_of(name);
-    enum err code = config_route_set(&args->scratch, key, value, why);
-    if (code == OK) {
-        args->keys[args->override_count] = key;
-        args->values[args->override_count++] = value;
-    }
-    return code;
+    return cli_overrides_add(&args->overrides, name, value, why);
 }
 
 static const struct cli_option OPTIONS[] = {
-    {"config", 'c', "FILE", "YAML file with the servers (required)", set_path},
+    {"config", 'c', "FILE", "YAML file with the servers (required)", set_own},
     {"host", 0, "ADDRESS", "address to listen on", set_override},
     {"port", 'p', "PORT", "port to listen on (8000)", set_override},
-    {"api-key", 0, "KEY", "clients must send it as a bearer token",
+    {"api-key", 0, "KEY", "bearer token clients must send; seen in ps",
      set_override},
+    {"api-key-file", 0, "FILE", "file with that key, one line", set_own},
     {"cors", 0, "ORIGIN", "allow browsers of this origin, or *", set_override},
     {"server_start_timeout", 't', "SECONDS", "wait for the workers (180)",
      set_override},
     {"request_timeout", 'r', "SECONDS", "longest wait for a worker (180)",
      set_override},
-    {"name", 0, "NAME", "name in log lines", set_name},
+    {"name", 0, "NAME", "name in log lines", set_own},
     CLI_LOG_OPTIONS,
     {0},
 };
@@ -96,15 +72,50 @@ static const struct cli_syntax SYNTAX = {
     .options = OPTIONS,
 };
 
+/* Flags win over the file, and so does a key that a flag's file holds. */
 static enum err read_config(struct route_args *args, struct why *why)
 {
-    config_route_init(&args->config);
-    enum err code = config_route_read(args->path, why, &args->config);
-    for (uint32_t i = 0; code == OK && i < args->override_count; i++) {
-        code = config_route_set(&args->config, args->keys[i], args->values[i],
-                                why);
+    struct config_route *config = &args->config;
+    config_route_init(config);
+    enum err code = config_route_read(args->path, why, config);
+    if (code == OK) {
+        code = cli_overrides_apply(&args->overrides, why, config);
     }
-    return code == OK ? config_route_check(&args->config, why) : code;
+    if (code == OK && args->api_key_file != NULL) {
+        code = cli_key_file_read("--api-key-file", args->api_key_file, why,
+                                 config->api_key, sizeof(config->api_key));
+    }
+    return code == OK ? config_route_check(config, why) : code;
+}
+
+/* What is missing or said twice; NULL: nothing. */
+static const char *find_misuse(const struct route_args *args)
+{
+    if (args->path == NULL) {
+        return "--config FILE is required";
+    }
+    bool has_both = args->api_key_file != NULL &&
+                    cli_overrides_has(&args->overrides, "api-key");
+    return has_both ? "--api-key and --api-key-file exclude each other" : NULL;
+}
+
+static int run(struct route_args *args)
+{
+    struct why why = {{0}};
+    const char *misuse = find_misuse(args);
+    if (misuse != NULL) {
+        fprintf(stderr, "baton route: %s\n", misuse);
+        return CLI_USAGE;
+    }
+    enum err code = read_config(args, &why);
+    if (code == OK) {
+        code = node_front_run(&args->config, &why);
+    }
+    if (code != OK) {
+        cli_overrides_name(&args->overrides, &why);
+        fprintf(stderr, "baton route: %s\n", why.text);
+    }
+    return cli_exit_of(code);
 }
 
 int cli_route(int argc, char **argv)
@@ -112,22 +123,12 @@ int cli_route(int argc, char **argv)
     struct route_args *args = mem_new(sizeof(*args));
     args->name = "front";
     config_route_init(&args->scratch);
+    args->overrides.keys = KEYS;
+    args->overrides.set = set_config;
+    args->overrides.scratch = &args->scratch;
     cli_parse(&SYNTAX, argc, argv, args);
     cli_start_log(args->name);
-    struct why why = {{0}};
-    enum err code = OK;
-    if (args->path == NULL) {
-        fprintf(stderr, "baton route: --config FILE is required\n");
-        mem_free(args);
-        return CLI_USAGE;
-    }
-    code = read_config(args, &why);
-    if (code == OK) {
-        code = node_front_run(&args->config, &why);
-    }
-    if (code != OK) {
-        fprintf(stderr, "baton route: %s\n", why.text);
-    }
+    int exit_code = run(args);
     mem_free(args);
-    return cli_exit_of(code);
+    return exit_code;
 }

@@ -5,20 +5,15 @@
 #include "cli/commands.h"
 #include "cli/exit.h"
 #include "cli/options.h"
+#include "cli/overrides.h"
 #include "node/worker.h"
-
-/* Flags win over the file whatever their order: they are checked at once, kept,
- * and applied after the file. */
-enum { OVERRIDE_COUNT_MAX = 64, KEY_SIZE = 64 };
 
 struct serve_args {
     struct config_worker config;
-    struct config_worker scratch; /* to check a flag's value on its own */
+    struct config_worker scratch;
+    struct cli_overrides overrides;
     const char *path;
     const char *name;
-    uint32_t override_count;
-    char keys[OVERRIDE_COUNT_MAX][KEY_SIZE];
-    const char *values[OVERRIDE_COUNT_MAX];
 };
 
 static enum err set_own(void *target, const char *name, const char *value,
@@ -34,41 +29,31 @@ static enum err set_own(void *target, const char *name, const char *value,
     return OK;
 }
 
-/* Most flags are the config's keys with dashes; these are shorter. */
-static void key_of(const char *flag, char key_out[KEY_SIZE])
+static const struct cli_flag_key KEYS[] = {
+    {"backend", "cache_transceiver_config.backend"},
+    {"tokens-per-block", "kv_cache_config.tokens_per_block"},
+    {"kv-tokens", "kv_cache_config.max_tokens"},
+    {"block-reuse", "kv_cache_config.enable_block_reuse"},
+    {"max-batch", "max_batch_size"},
+    {"max-seq", "max_seq_len"},
+    {"chunk-tokens", "max_num_tokens"},
+    {"kv-transfer-timeout-ms",
+     "cache_transceiver_config.kv_transfer_timeout_ms"},
+    {"workers-on-host", "worker_count_on_host"},
+    {"ops", "reference_ops"},
+    {0},
+};
+
+static enum err set_config(void *config, const char *key, const char *value,
+                           struct why *why)
 {
-    static const char *const NAMES[][2] = {
-        {"backend", "cache_transceiver_config.backend"},
-        {"tokens-per-block", "kv_cache_config.tokens_per_block"},
-        {"kv-tokens", "kv_cache_config.max_tokens"},
-        {"block-reuse", "kv_cache_config.enable_block_reuse"},
-        {"max-batch", "max_batch_size"},
-        {"max-seq", "max_seq_len"},
-        {"chunk-tokens", "max_num_tokens"},
-        {"kv-transfer-timeout-ms",
-         "cache_transceiver_config.kv_transfer_timeout_ms"},
-        {"workers-on-host", "worker_count_on_host"},
-        {"ops", "reference_ops"},
-    };
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
-        if (strcmp(NAMES[i][0], flag) == 0) {
-            snprintf(key_out, KEY_SIZE, "%s", NAMES[i][1]);
-            return;
-        }
-    }
-    snprintf(key_out, KEY_SIZE, "%s", flag);
-    for (char *at = key_out; *at != 0; at++) {
-        *at = *at == '-' ? '_' : *at;
-    }
+    return config_worker_set(config, key, value, why);
 }
 
 static enum err set(void *target, const char *name, const char *value,
                     struct why *why)
 {
     struct serve_args *args = target;
-    if (args->override_count == OVERRIDE_COUNT_MAX) {
-        return why_say(why, ERR_FULL, "too many options");
-    }
     if (strcmp(name, "ops") == 0) {
         if (strcmp(value, "ref") != 0 && strcmp(value, "fast") != 0) {
             return why_say(why, ERR_INVALID, "'%s' is neither fast nor ref",
@@ -76,13 +61,7 @@ static enum err set(void *target, const char *name, const char *value,
         }
         value = strcmp(value, "ref") == 0 ? "true" : "false";
     }
-    char *key = args->keys[args->override_count];
-    key_of(name, key);
-    enum err code = config_worker_set(&args->scratch, key, value, why);
-    if (code == OK) {
-        args->values[args->override_count++] = value;
-    }
-    return code;
+    return cli_overrides_add(&args->overrides, name, value, why);
 }
 
 static const struct cli_option OPTIONS[] = {
@@ -132,9 +111,8 @@ static enum err read_config(struct serve_args *args, struct why *why)
     if (args->path != NULL) {
         code = config_worker_read(args->path, why, &args->config);
     }
-    for (uint32_t i = 0; code == OK && i < args->override_count; i++) {
-        code = config_worker_set(&args->config, args->keys[i], args->values[i],
-                                 why);
+    if (code == OK) {
+        code = cli_overrides_apply(&args->overrides, why, &args->config);
     }
     return code == OK ? config_worker_check(&args->config, why) : code;
 }
@@ -142,11 +120,7 @@ static enum err read_config(struct serve_args *args, struct why *why)
 /* A file may name the model too; that is seen when it is read. */
 static bool has_model(const struct serve_args *args)
 {
-    bool is_given = args->path != NULL;
-    for (uint32_t i = 0; i < args->override_count; i++) {
-        is_given |= strcmp(args->keys[i], "model") == 0;
-    }
-    return is_given;
+    return args->path != NULL || cli_overrides_has(&args->overrides, "model");
 }
 
 int cli_serve(int argc, char **argv)
@@ -154,6 +128,9 @@ int cli_serve(int argc, char **argv)
     struct serve_args *args = mem_new(sizeof(*args));
     config_worker_init(&args->config);
     config_worker_init(&args->scratch);
+    args->overrides.keys = KEYS;
+    args->overrides.set = set_config;
+    args->overrides.scratch = &args->scratch;
     cli_parse(&SYNTAX, argc, argv, args);
     cli_start_log(args->name == NULL ? "worker" : args->name);
     if (!has_model(args)) {
@@ -167,6 +144,7 @@ int cli_serve(int argc, char **argv)
         code = node_worker_run(&args->config, &why);
     }
     if (code != OK) {
+        cli_overrides_name(&args->overrides, &why);
         fprintf(stderr, "baton serve: %s\n", why.text);
     }
     mem_free(args);

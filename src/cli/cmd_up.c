@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/default_model.h"
 #include "cli/exit.h"
+#include "cli/key_file.h"
 #include "cli/options.h"
 #include "config/worker.h"
 #include "io/file.h"
@@ -14,6 +15,8 @@ struct up_args {
     struct node_up_options options;
     struct config_worker scratch; /* to check a worker's option at once */
     uint32_t port;
+    const char *api_key_file;
+    char api_key[256];
 };
 
 static enum err set_text(void *target, const char *name, const char *value,
@@ -28,6 +31,8 @@ static enum err set_text(void *target, const char *name, const char *value,
         options->prompt = value;
     } else if (strcmp(name, "api-key") == 0) {
         options->api_key = value;
+    } else if (strcmp(name, "api-key-file") == 0) {
+        ((struct up_args *)target)->api_key_file = value;
     } else if (strcmp(name, "cors") == 0) {
         options->cors = value;
     } else if (strcmp(name, "log-level") == 0) {
@@ -95,7 +100,9 @@ static const struct cli_option OPTIONS[] = {
     {"prompt", 0, "TEXT", "send one prompt, print text and journey, end",
      set_text},
     {"max-tokens", 0, "N", "length of the answer to --prompt (64)", set_number},
-    {"api-key", 0, "KEY", "clients must send it as a bearer token", set_text},
+    {"api-key", 0, "KEY", "bearer token clients must send; seen in ps",
+     set_text},
+    {"api-key-file", 0, "FILE", "file with that key, one line", set_text},
     {"cors", 0, "ORIGIN", "allow browsers of this origin, or *", set_text},
     {"kv-tokens", 0, "N", "tokens each worker's KV pool holds", set_extra},
     {"max-batch", 0, "N", "sequences a worker runs together", set_extra},
@@ -130,6 +137,20 @@ static bool model_is_there(const char *path)
     return false;
 }
 
+static enum err read_key(struct up_args *args, struct why *why)
+{
+    struct node_up_options *options = &args->options;
+    if (args->api_key_file == NULL) {
+        return OK;
+    }
+    enum err code = cli_key_file_read("--api-key-file", args->api_key_file, why,
+                                      args->api_key, sizeof(args->api_key));
+    if (code == OK) {
+        options->api_key = args->api_key;
+    }
+    return code;
+}
+
 int cli_up(int argc, char **argv)
 {
     struct up_args args = {
@@ -150,11 +171,19 @@ int cli_up(int argc, char **argv)
     cli_parse(&SYNTAX, argc, argv, &args);
     args.options.port = (uint16_t)args.port;
     cli_start_log("up");
+    if (args.api_key_file != NULL && args.options.api_key != NULL) {
+        fprintf(stderr,
+                "baton up: --api-key and --api-key-file exclude each other\n");
+        return CLI_USAGE;
+    }
     if (!model_is_there(args.options.model)) {
         return CLI_BAD_INPUT;
     }
     struct why why = {{0}};
-    enum err code = node_up_run(&args.options, &why);
+    enum err code = read_key(&args, &why);
+    if (code == OK) {
+        code = node_up_run(&args.options, &why);
+    }
     if (code != OK) {
         fprintf(stderr, "baton up: %s\n", why.text);
     }

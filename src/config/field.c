@@ -55,29 +55,40 @@ static uint32_t smallest(uint32_t a, uint32_t b, uint32_t c)
     return least < c ? least : c;
 }
 
-/* Edit distance of two short words. */
+static uint32_t step_cost(const char *a, const char *b, uint32_t i, uint32_t j,
+                          const uint32_t *above, const uint32_t *row)
+{
+    return smallest(above[j] + 1, row[j - 1] + 1,
+                    above[j - 1] + (a[i - 1] != b[j - 1]));
+}
+
+/* Edit distance of two short words: letters added, lost, replaced, and two
+ * neighbours that changed places, which is one slip of the fingers too. */
 static uint32_t distance(const char *a, const char *b)
 {
-    uint32_t row[WORD_SIZE_MAX + 1];
+    uint32_t rows[3][WORD_SIZE_MAX + 1];
     size_t a_size = strlen(a);
     size_t b_size = strlen(b);
     if (a_size > WORD_SIZE_MAX || b_size > WORD_SIZE_MAX) {
         return UINT32_MAX;
     }
     for (uint32_t j = 0; j <= b_size; j++) {
-        row[j] = j;
+        rows[0][j] = j;
     }
     for (uint32_t i = 1; i <= a_size; i++) {
-        uint32_t corner = row[0];
+        uint32_t *row = rows[i % 3];
+        const uint32_t *above = rows[(i + 2) % 3];
         row[0] = i;
         for (uint32_t j = 1; j <= b_size; j++) {
-            uint32_t above = row[j];
-            row[j] = smallest(above + 1, row[j - 1] + 1,
-                              corner + (a[i - 1] != b[j - 1]));
-            corner = above;
+            row[j] = step_cost(a, b, i, j, above, row);
+            bool is_swap =
+                i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            uint32_t swapped =
+                is_swap ? rows[(i + 1) % 3][j - 2] + 1 : UINT32_MAX;
+            row[j] = row[j] < swapped ? row[j] : swapped;
         }
     }
-    return row[b_size];
+    return rows[a_size % 3][b_size];
 }
 
 static const char *last_part(const char *path)
@@ -240,11 +251,10 @@ enum err config_table_set(const struct config_table *table, const char *key,
     if (field == NULL) {
         return say_unknown(table, name, why);
     }
-    enum err code = field->kind == CONFIG_LIST_OF
-                        ? field->read(NULL, value, why, config)
-                        : config_value_read(field, value, false, why,
-                                            place_of(field, config));
-    return code == OK ? OK : why_prefix(why, code, "`%s`", field->key);
+    return field->kind == CONFIG_LIST_OF
+               ? field->read(NULL, value, why, config)
+               : config_value_read(field, value, false, why,
+                                   place_of(field, config));
 }
 
 void config_table_describe(const struct config_table *table, const void *config,

@@ -62,7 +62,8 @@ MUST_USE enum err config_table_read(const struct config_table *table,
                                     const struct config_node *root,
                                     const char *name, struct why *why,
                                     void *config);
-/* `key` is a path, a flag, or its last part; '-' stands for '_'. */
+/* `key` is a path, a flag, or its last part; '-' stands for '_'. `why` says
+ * what is wrong with the value: the caller knows what its user calls the key. */
 MUST_USE enum err config_table_set(const struct config_table *table,
                                    const char *key, const char *value,
                                    struct why *why, void *config);

@@ -249,16 +249,38 @@ enum err config_route_read_text(struct span yaml, const char *name,
     return code;
 }
 
+static enum err read_file(const char *path, struct why *why, struct buf *text)
+{
+    enum err code = io_file_read(path, why, text);
+    return code == ERR_FULL
+               ? why_say(why, ERR_INVALID, "%s: longer than %d bytes", path,
+                         CONFIG_TEXT_SIZE_MAX)
+               : code;
+}
+
+bool config_route_is_one(const char *path)
+{
+    struct buf text;
+    struct config_tree *tree = NULL;
+    bool is_one = false;
+    buf_init(&text, CONFIG_TEXT_SIZE_MAX);
+    if (read_file(path, NULL, &text) == OK &&
+        config_tree_read(buf_span(&text), path, NULL, &tree) == OK) {
+        const struct config_node *root = config_tree_root(tree);
+        is_one = config_node_find(root, "context_servers") != NULL ||
+                 config_node_find(root, "generation_servers") != NULL;
+        config_tree_destroy(tree);
+    }
+    buf_finish(&text);
+    return is_one;
+}
+
 enum err config_route_read(const char *path, struct why *why,
                            struct config_route *config)
 {
     struct buf text;
     buf_init(&text, CONFIG_TEXT_SIZE_MAX);
-    enum err code = io_file_read(path, why, &text);
-    if (code == ERR_FULL) {
-        code = why_say(why, ERR_INVALID, "%s: longer than %d bytes", path,
-                       CONFIG_TEXT_SIZE_MAX);
-    }
+    enum err code = read_file(path, why, &text);
     if (code == OK) {
         code = config_route_read_text(buf_span(&text), path, why, config);
     }

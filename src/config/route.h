@@ -44,8 +44,12 @@ MUST_USE enum err config_route_read(const char *path, struct why *why,
 MUST_USE enum err config_route_read_text(struct span yaml, const char *name,
                                          struct why *why,
                                          struct config_route *config);
+/* `why` does not name the key: the caller knows what its user calls it. */
 MUST_USE enum err config_route_set(struct config_route *config, const char *key,
                                    const char *value, struct why *why);
 MUST_USE enum err config_route_check(const struct config_route *config,
                                      struct why *why);
+/* Whether the file is a front end's: it lists servers. False also when it
+ * cannot be read. */
+bool config_route_is_one(const char *path);
 void config_route_describe(const struct config_route *config, struct buf *out);

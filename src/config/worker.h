@@ -52,7 +52,7 @@ MUST_USE enum err config_worker_read_text(struct span yaml, const char *name,
                                           struct why *why,
                                           struct config_worker *config);
 /* One `key=value` as a flag gives it: the key's path, its last part, or the
- * field's name here; '-' may stand for '_'. */
+ * field's name here; '-' may stand for '_'. `why` does not name the key. */
 MUST_USE enum err config_worker_set(struct config_worker *config,
                                     const char *key, const char *value,
                                     struct why *why);

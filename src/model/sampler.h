@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-enum { SAMPLER_BIAS_COUNT_MAX = 300, SAMPLER_TOP_COUNT_MAX = 20 };
+enum { SAMPLER_BIAS_COUNT_MAX = 1024, SAMPLER_TOP_COUNT_MAX = 20 };
 
 struct sampler_bias {
     int32_t token;

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "io/loop.h"
 #include "route/front.h"
+#include "route/limits.h"
 
 static const uint64_t READY_POLL_NS = 20000000u;
 
@@ -49,9 +50,14 @@ static void stop(void *context)
 static void on_start_limit(void *context)
 {
     struct front *front = context;
+    struct buf servers;
+    buf_init(&servers, 65536);
+    route_front_tell_unready(front->front, &servers);
     front->result =
-        why_say(&front->why, ERR_TIMEOUT, "no worker was ready within %.0f s",
-                front->config->server_start_timeout_s);
+        why_say(&front->why, ERR_TIMEOUT,
+                "not every role had a server ready within %.0f s: %s",
+                front->config->server_start_timeout_s, buf_string(&servers));
+    buf_finish(&servers);
     io_loop_stop(front->loop);
 }
 
@@ -118,4 +124,10 @@ enum err node_front_run(const struct config_route *config, struct why *why)
     io_loop_destroy(front->loop);
     mem_free(front);
     return code;
+}
+
+void node_front_describe_limits(const struct config_route *config,
+                                struct buf *out)
+{
+    route_limits_describe(config, out);
 }

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "http/client.h"
+#include "http/events.h"
 
 enum { ANSWER_SIZE_MAX = 1 << 20 };
 static const uint64_t IDLE_NS = 180000000000u;
@@ -20,7 +21,7 @@ struct node_prompt {
     enum step step;
     uint32_t worker; /* the one asked for its part of the journey */
     struct buf answer; /* of a call that is not a stream, or an error */
-    struct buf line; /* of the event stream */
+    struct http_events events;
     struct buf journey; /* lines collected from the workers */
     struct buf model; /* JSON string, as /v1/models has it */
     bool got_end;
@@ -63,28 +64,14 @@ static void print_text(struct api_json chunk)
     mem_free(object);
 }
 
-static void take_event(struct node_prompt *prompt, struct span data)
+static void on_event(void *context, struct span data)
 {
+    struct node_prompt *prompt = context;
     struct api_json chunk;
     if (span_equals_string(data, "[DONE]")) {
         prompt->got_end = true;
     } else if (api_scan_value(data, NULL, &chunk) == OK) {
         print_text(chunk);
-    }
-}
-
-static void take_stream(struct node_prompt *prompt, struct span bytes)
-{
-    for (size_t i = 0; i < bytes.size; i++) {
-        if (bytes.data[i] != '\n') {
-            buf_add_byte(&prompt->line, bytes.data[i]);
-            continue;
-        }
-        struct span line = buf_span(&prompt->line);
-        if (span_starts_with(line, "data: ")) {
-            take_event(prompt, span_slice(line, 6, line.size));
-        }
-        buf_reset(&prompt->line);
     }
 }
 
@@ -98,7 +85,7 @@ static void on_body(void *context, struct http_call *call, struct span bytes)
     struct node_prompt *prompt = context;
     bool is_stream = is_text_step(prompt) && http_call_status(call) == 200;
     if (is_stream) {
-        take_stream(prompt, bytes);
+        http_events_feed(&prompt->events, bytes, on_event, prompt);
     } else {
         buf_add_span(&prompt->answer, bytes);
     }
@@ -311,7 +298,7 @@ struct node_prompt *node_prompt_start(const struct node_prompt_options *options)
     prompt->client =
         http_client_create(options->loop, &(struct http_client_options){0});
     buf_init(&prompt->answer, ANSWER_SIZE_MAX);
-    buf_init(&prompt->line, ANSWER_SIZE_MAX);
+    http_events_init(&prompt->events, ANSWER_SIZE_MAX);
     buf_init(&prompt->journey, 65536);
     buf_init(&prompt->model, 1024);
     next_step(prompt, STEP_MODELS);
@@ -326,7 +313,7 @@ void node_prompt_destroy(struct node_prompt *prompt)
     http_client_destroy(prompt->client);
     buf_finish(&prompt->answer);
     buf_finish(&prompt->model);
-    buf_finish(&prompt->line);
+    http_events_finish(&prompt->events);
     buf_finish(&prompt->journey);
     mem_free(prompt);
 }

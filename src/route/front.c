@@ -2,20 +2,18 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/error.h"
+#include "api/media.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/clock.h"
 #include "route/front_internal.h"
-
-/* Sockets a request may need: the client's and one leg's, and spare. */
-enum { FILES_A_REQUEST = 3, FILES_KEPT = 64 };
+#include "route/limits.h"
 
 struct page {
-    const char *path;
+    const char *path; /* with a `/` at its end: whatever begins so */
     const char *method;
     bool is_open; /* no token needed */
     void (*show)(struct route_front *front, struct http_exchange *exchange);
@@ -32,30 +30,13 @@ static void open_chat(struct route_front *front, struct http_exchange *exchange)
     front_session_open(front, exchange, true);
 }
 
-static void open_models(struct route_front *front,
-                        struct http_exchange *exchange)
-{
-    front_forward_open(front, exchange, "/v1/models");
-}
-
-static void open_tokenize(struct route_front *front,
-                          struct http_exchange *exchange)
-{
-    front_forward_open(front, exchange, "/tokenize");
-}
-
-static void open_detokenize(struct route_front *front,
-                            struct http_exchange *exchange)
-{
-    front_forward_open(front, exchange, "/detokenize");
-}
-
 static const struct page PAGES[] = {
     {"/v1/completions", "POST", false, open_completion},
     {"/v1/chat/completions", "POST", false, open_chat},
-    {"/v1/models", "GET", false, open_models},
-    {"/tokenize", "POST", false, open_tokenize},
-    {"/detokenize", "POST", false, open_detokenize},
+    {"/v1/models", "GET", false, front_forward_open},
+    {"/v1/models/", "GET", false, front_forward_open},
+    {"/tokenize", "POST", false, front_forward_open},
+    {"/detokenize", "POST", false, front_forward_open},
     {"/cluster_info", "GET", false, front_page_cluster},
     {"/health", "GET", true, front_page_health},
     {"/version", "GET", true, front_page_version},
@@ -63,10 +44,17 @@ static const struct page PAGES[] = {
     {"/prometheus/metrics", "GET", true, front_page_metrics},
 };
 
+static bool is_path(struct span path, const char *wanted)
+{
+    size_t size = strlen(wanted);
+    return wanted[size - 1] == '/' ? span_starts_with(path, wanted)
+                                   : span_equals_string(path, wanted);
+}
+
 static const struct page *page_of(struct span path)
 {
     for (size_t i = 0; i < sizeof(PAGES) / sizeof(PAGES[0]); i++) {
-        if (span_equals_string(path, PAGES[i].path)) {
+        if (is_path(path, PAGES[i].path)) {
             return &PAGES[i];
         }
     }
@@ -113,11 +101,20 @@ static void refuse_method(struct route_front *front,
     buf_finish(&body);
 }
 
+static bool is_json(const struct http_exchange *exchange, struct why *why)
+{
+    struct span type = {0}, origin;
+    IGNORE(http_exchange_header(exchange, "content-type", &type));
+    bool is_from_page = http_exchange_header(exchange, "origin", &origin);
+    return api_media_check(type, is_from_page, why) == OK;
+}
+
 static void on_request(void *context, struct http_exchange *exchange)
 {
     struct route_front *front = context;
     const struct page *page = page_of(http_exchange_path(exchange));
     struct span method = http_exchange_method(exchange);
+    struct why why = {""};
     http_exchange_set_user(exchange, NULL);
     if (page == NULL) {
         front_reply_error(front, exchange, 404, NULL, "no such path", NULL);
@@ -129,6 +126,8 @@ static void on_request(void *context, struct http_exchange *exchange)
     } else if (!page->is_open && !is_allowed(front, exchange)) {
         front_reply_error(front, exchange, 401, NULL,
                           "a valid API key is needed as bearer token", NULL);
+    } else if (span_equals_string(method, "POST") && !is_json(exchange, &why)) {
+        front_reply_error(front, exchange, 400, NULL, why.text, NULL);
     } else {
         page->show(front, exchange);
     }
@@ -163,19 +162,6 @@ static void describe_error(void *context, int status, const char *message,
 static const struct http_handler HANDLER = {on_request, on_gone, on_drain,
                                             describe_error};
 
-static uint32_t derive_open_max(const struct config_route *config)
-{
-    long files = sysconf(_SC_OPEN_MAX);
-    if (config->max_inflight > 0) {
-        return config->max_inflight;
-    }
-    if (files < FILES_KEPT + FILES_A_REQUEST) {
-        return 1;
-    }
-    long count = (files - FILES_KEPT) / FILES_A_REQUEST;
-    return count > 65536 ? 65536 : (uint32_t)count;
-}
-
 static enum err open_server(struct route_front *front, struct why *why)
 {
     const struct config_route *config = front->config;
@@ -184,8 +170,7 @@ static enum err open_server(struct route_front *front, struct why *why)
         .port = (uint16_t)config->port,
         .header_bytes_max = config->max_header_bytes,
         .body_bytes_max = config->max_body_bytes,
-        /* Idle connections and refusals need room too. */
-        .connection_count_max = front->open_count_max + 64,
+        .connection_count_max = route_limits_connection_max(config),
         .keep_alive_ns = config->server_keep_alive_timeout_s * 1000000000ull,
         .handler = &HANDLER,
         .context = front,
@@ -204,7 +189,7 @@ enum err route_front_open(const struct route_front_options *options,
     front->ids.node = (uint32_t)config->node_id;
     const char *no_retry = getenv("TRTLLM_DISAGG_NO_RETRY");
     front->is_retry_off = no_retry != NULL && strcmp(no_retry, "1") == 0;
-    front->open_count_max = derive_open_max(config);
+    front->open_count_max = route_limits_open_max(config);
     front->start_ns = io_loop_now(front->loop);
     enum err code = open_server(front, why);
     if (code != OK) {

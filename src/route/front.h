@@ -3,6 +3,7 @@
  * relayed. One thread: the loop's. */
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "config/route.h"
 #include "io/loop.h"
@@ -20,6 +21,9 @@ MUST_USE enum err route_front_open(const struct route_front_options *options,
 uint16_t route_front_port(const struct route_front *front);
 /* At least one prepared, healthy server a role. */
 bool route_front_is_ready(const struct route_front *front);
+/* Adds "context 10.0.0.1:8001: it is still starting; ...": each server that is
+ * not ready, by its role, and why. Logs them too, a line each. */
+void route_front_tell_unready(const struct route_front *front, struct buf *out);
 /* 503 for new work; `on_idle` once nothing is open. */
 void route_front_drain(struct route_front *front,
                        void (*on_idle)(void *context), void *context);

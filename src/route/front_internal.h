@@ -15,7 +15,8 @@
 enum {
     FRONT_HEADER_COUNT_MAX = 8,
     FRONT_ABORT_COUNT_MAX = 1024,
-    FRONT_SPARE_SESSION_COUNT_MAX = 256
+    FRONT_SPARE_SESSION_COUNT_MAX = 256,
+    FRONT_FAULT_SIZE = 128
 };
 
 /* A question to one server: is it healthy, is it ready? */
@@ -25,7 +26,8 @@ struct front_probe {
     struct http_call *call;
     bool is_preparing; /* /server_info instead of /health */
     int status;
-    bool is_draining;
+    bool is_draining, is_starting;
+    char fault[FRONT_FAULT_SIZE]; /* why its server is not ready; or "" */
 };
 
 struct front_session;
@@ -83,6 +85,12 @@ void front_begin_stream(struct route_front *front,
 void front_reply_preflight(struct route_front *front,
                            struct http_exchange *exchange);
 
+/* When a request that arrived as this one did must be answered, by the loop's
+ * clock. False: the exchange was answered; its deadline cannot be read, or has
+ * passed. */
+bool front_read_deadline(struct route_front *front,
+                         struct http_exchange *exchange, uint64_t *ns_out);
+
 /* front_pages: /health and the like. */
 bool front_is_healthy(const struct route_front *front);
 void front_page_health(struct route_front *front,
@@ -96,8 +104,10 @@ void front_page_metrics(struct route_front *front,
 
 /* front_forward: one exchange handed to a worker as it is. */
 void front_forward_open(struct route_front *front,
-                        struct http_exchange *exchange, const char *path);
+                        struct http_exchange *exchange);
 void front_forward_cut_all(struct route_front *front);
+/* What waits for it asks another one, or is answered. */
+void front_forward_server_down(struct route_front *front, int32_t server);
 
 /* front_session: one generation request. */
 void front_session_open(struct route_front *front,

@@ -1,3 +1,4 @@
+#include "base/log.h"
 #include "route/front_internal.h"
 
 /* Starting ends when each role has had a server, or when the time for it is
@@ -28,6 +29,30 @@ void front_page_version(struct route_front *front,
     buf_add_byte(&body, '}');
     front_reply(front, exchange, 200, "application/json", buf_span(&body));
     buf_finish(&body);
+}
+
+static void tell_unready(const struct route_front *front, uint32_t index,
+                         struct buf *out)
+{
+    const struct route_server *server = &front->pool.servers[index];
+    const char *fault = front->probes[index].fault;
+    const char *role = !server->has_role[ROUTE_CONTEXT]      ? "generation"
+                       : !server->has_role[ROUTE_GENERATION] ? "context"
+                                                             : "mixed";
+    fault = fault[0] == 0 ? "it was not asked yet" : fault;
+    log_warn("route", "%s server %s is not ready: %s", role, server->name,
+             fault);
+    buf_printf(out, "%s%s %s: %s", out->size > 0 ? "; " : "", role,
+               server->name, fault);
+}
+
+void route_front_tell_unready(const struct route_front *front, struct buf *out)
+{
+    for (uint32_t i = 0; i < front->pool.server_count; i++) {
+        if (front->pool.servers[i].state != ROUTE_SERVER_READY) {
+            tell_unready(front, i, out);
+        }
+    }
 }
 
 static void add_list(const struct route_pool *pool, enum route_role role,

@@ -1,5 +1,6 @@
 #include "route/front_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/scan.h"
@@ -8,6 +9,11 @@
 static const uint64_t PROBE_NS_MAX = 1000000000ull;
 
 static void start_probe(struct front_probe *probe);
+
+static const char *path_of(const struct front_probe *probe)
+{
+    return probe->is_preparing ? "/server_info" : "/health";
+}
 
 static void arm(struct route_front *front)
 {
@@ -23,9 +29,10 @@ static void on_head(void *context, struct http_call *call)
     struct front_probe *probe = context;
     struct span state;
     probe->status = http_call_status(call);
-    probe->is_draining =
-        http_call_header(call, "x-trtllm-server-state", &state) &&
-        span_equals_string(state, "draining");
+    if (http_call_header(call, "x-trtllm-server-state", &state)) {
+        probe->is_draining = span_equals_string(state, "draining");
+        probe->is_starting = span_equals_string(state, "starting");
+    }
 }
 
 static void on_body(void *context, struct http_call *call, struct span bytes)
@@ -47,9 +54,40 @@ static void note_change(struct route_front *front, int32_t index,
                  route_server_state_name(server->state));
         if (server->state == ROUTE_SERVER_DOWN) {
             front_session_server_down(front, index);
+            front_forward_server_down(front, index);
         }
     }
     front->was_ready |= route_front_is_ready(front);
+}
+
+/* The transport's reason without the address it begins with. */
+static const char *reason_of(const struct front_probe *probe, const char *text)
+{
+    const char *name = probe->front->pool.servers[probe->server].name;
+    size_t size = strlen(name);
+    if (text == NULL || text[0] == 0) {
+        return "no answer";
+    }
+    bool has_name = strncmp(text, name, size) == 0 && text[size] == ':';
+    return has_name ? text + size + 1 + strspn(text + size + 1, " ") : text;
+}
+
+/* Kept for whoever asks why a server is not ready. */
+static void note_fault(struct front_probe *probe, enum http_call_end end,
+                       const char *text)
+{
+    if (end != HTTP_CALL_COMPLETE) {
+        snprintf(probe->fault, sizeof(probe->fault), "%s",
+                 reason_of(probe, text));
+    } else if (probe->is_draining || probe->is_starting) {
+        snprintf(probe->fault, sizeof(probe->fault), "it is %s",
+                 probe->is_draining ? "shutting down" : "still starting");
+    } else if (probe->status != 200) {
+        snprintf(probe->fault, sizeof(probe->fault),
+                 "it answers %s with status %d", path_of(probe), probe->status);
+    } else {
+        probe->fault[0] = 0;
+    }
 }
 
 static void on_end(void *context, struct http_call *call,
@@ -62,8 +100,8 @@ static void on_end(void *context, struct http_call *call,
     uint64_t now = io_loop_now(front->loop);
     bool is_good = end == HTTP_CALL_COMPLETE && probe->status == 200;
     (void)call;
-    (void)text;
     probe->call = NULL;
+    note_fault(probe, end, text);
     if (probe->is_preparing) {
         route_pool_on_prepared(&front->pool, probe->server, is_good, now);
         probe->is_preparing = false;
@@ -92,17 +130,19 @@ static void start_probe(struct front_probe *probe)
         &front->pool.servers[probe->server].address;
     probe->status = 0;
     probe->is_draining = false;
+    probe->is_starting = false;
     struct http_call_options options = {
         .host = address->host,
         .port = address->port,
         .method = "GET",
-        .path = probe->is_preparing ? "/server_info" : "/health",
+        .path = path_of(probe),
         .total_ns_max = PROBE_NS_MAX,
         .handler = &HANDLER,
         .context = probe,
     };
     if (http_call_start(front->client, &options, &probe->call) != OK) {
         probe->call = NULL;
+        snprintf(probe->fault, sizeof(probe->fault), "its name is no host");
         uint64_t now = io_loop_now(front->loop);
         if (probe->is_preparing) {
             route_pool_on_prepared(&front->pool, probe->server, false, now);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/error.h"
+#include "route/deadline.h"
 
 /* CORS and retry headers, ended with a NULL name. */
 static void fill_headers(const struct route_front *front, int status,
@@ -98,4 +99,22 @@ void front_reply_preflight(struct route_front *front,
         {NULL, NULL},
     };
     http_exchange_reply(exchange, 204, NULL, headers, span_of(NULL, 0));
+}
+
+bool front_read_deadline(struct route_front *front,
+                         struct http_exchange *exchange, uint64_t *ns_out)
+{
+    struct span header = {0};
+    struct why why = {""};
+    uint64_t ns = 0;
+    IGNORE(http_exchange_header(exchange, "x-baton-deadline-ms", &header));
+    enum err code = route_deadline_read(
+        header, front_ns(front->config->request_timeout_s), &why, &ns);
+    if (code != OK) {
+        front_reply_error(front, exchange, code == ERR_TIMEOUT ? 504 : 400,
+                          NULL, why.text, NULL);
+        return false;
+    }
+    *ns_out = http_exchange_arrival_ns(exchange) + ns;
+    return true;
 }

@@ -261,10 +261,8 @@ static void start(struct front_session *session)
         .is_retry_off = front->is_retry_off,
         .max_retries = front->config->max_retries,
     };
-    uint64_t timeout = front_ns(front->config->request_timeout_s);
     session->request = route_request_of(&options);
     session->arrival_ns = http_exchange_arrival_ns(session->exchange);
-    session->deadline_ns = session->arrival_ns + timeout;
     uint64_t now = io_loop_now(front->loop);
     io_timer_start(session->deadline_timer,
                    session->deadline_ns > now ? session->deadline_ns - now : 0);
@@ -279,6 +277,7 @@ void front_session_open(struct route_front *front,
                         struct http_exchange *exchange, bool is_chat)
 {
     struct why why = {""};
+    uint64_t deadline_ns = 0;
     obs_counter_add(front->metrics.total, 1);
     if (front->is_draining) {
         front_reply_error(front, exchange, 503, NULL,
@@ -291,7 +290,12 @@ void front_session_open(struct route_front *front,
                           "too many requests are under way", NULL);
         return;
     }
+    if (!front_read_deadline(front, exchange, &deadline_ns)) {
+        obs_counter_add(front->metrics.validation, 1);
+        return;
+    }
     struct front_session *session = take(front);
+    session->deadline_ns = deadline_ns;
     session->exchange = exchange;
     http_exchange_set_user(exchange, session);
     enum err code = read_body(session, is_chat, &why);

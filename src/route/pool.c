@@ -54,15 +54,32 @@ void route_pool_init(struct route_pool *pool, const struct config_route *config,
     }
 }
 
+/* Servers to pass over. */
+struct without {
+    const int32_t *servers;
+    uint32_t count;
+};
+
+static bool is_without(struct without without, int32_t index)
+{
+    for (uint32_t i = 0; i < without.count; i++) {
+        if (without.servers[i] == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The next member in turn that is in `state` and not excluded. Members that
  * are passed over use up their turn, as in serve.md 3.1. */
 static int32_t take_turn(struct route_pool *pool, enum route_role role,
-                         enum route_server_state state, int32_t exclude)
+                         enum route_server_state state, struct without without)
 {
     uint32_t count = pool->member_count[role];
     for (uint32_t i = 0; i < count; i++) {
         int32_t index = pool->members[role][(pool->turn[role] + i) % count];
-        if (index != exclude && pool->servers[index].state == state) {
+        if (!is_without(without, index) &&
+            pool->servers[index].state == state) {
             pool->turn[role] += i + 1;
             return index;
         }
@@ -73,12 +90,29 @@ static int32_t take_turn(struct route_pool *pool, enum route_role role,
 int32_t route_pool_place(struct route_pool *pool, enum route_role role,
                          int32_t exclude, bool must_exclude)
 {
-    int32_t index = take_turn(pool, role, ROUTE_SERVER_READY, exclude);
+    const struct without others = {&exclude, 1}, nobody = {NULL, 0};
+    int32_t index = take_turn(pool, role, ROUTE_SERVER_READY, others);
     if (index == ROUTE_NO_SERVER && !must_exclude) {
-        index = take_turn(pool, role, ROUTE_SERVER_READY, ROUTE_NO_SERVER);
+        index = take_turn(pool, role, ROUTE_SERVER_READY, nobody);
     }
     if (index == ROUTE_NO_SERVER) {
-        index = take_turn(pool, role, ROUTE_SERVER_SUSPECT, exclude);
+        index = take_turn(pool, role, ROUTE_SERVER_SUSPECT, others);
+    }
+    return index;
+}
+
+int32_t route_pool_place_any(struct route_pool *pool, const int32_t *asked,
+                             uint32_t asked_count)
+{
+    const struct without without = {asked, asked_count};
+    static const enum route_server_state STATES[] = {ROUTE_SERVER_READY,
+                                                     ROUTE_SERVER_SUSPECT};
+    int32_t index = ROUTE_NO_SERVER;
+    for (int i = 0; i < 2 && index == ROUTE_NO_SERVER; i++) {
+        for (int role = 0; role < ROUTE_ROLE_COUNT && index == ROUTE_NO_SERVER;
+             role++) {
+            index = take_turn(pool, (enum route_role)role, STATES[i], without);
+        }
     }
     return index;
 }

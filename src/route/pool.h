@@ -66,6 +66,10 @@ void route_pool_init(struct route_pool *pool, const struct config_route *config,
  * is there and `must_exclude` is not set. */
 int32_t route_pool_place(struct route_pool *pool, enum route_role role,
                          int32_t exclude, bool must_exclude);
+/* For what any worker can answer, not one of those `asked`: one that is READY,
+ * of either role; a SUSPECT one when none is. */
+int32_t route_pool_place_any(struct route_pool *pool, const int32_t *asked,
+                             uint32_t asked_count);
 /* Servers of the role that are READY. */
 uint32_t route_pool_ready_count(const struct route_pool *pool,
                                 enum route_role role);

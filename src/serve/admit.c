@@ -30,12 +30,11 @@ static bool is_served(const struct serve *serve, struct span model)
     return false;
 }
 
-static int check_model(const struct serve *serve,
-                       const struct openai_request *body, struct why *why)
+int serve_check_model(const struct serve *serve, struct span model,
+                      struct why *why)
 {
-    struct span model = openai_text(body, body->model);
-    if (model.size == 0 || is_served(serve, model)) {
-        return 0; /* tokenize may leave it out */
+    if (is_served(serve, model)) {
+        return 0;
     }
     IGNORE(why_say(why, ERR_NOT_FOUND,
                    "model: '%.*s' is not served here, '%s' is",
@@ -106,7 +105,9 @@ static void name_request(struct serve_request *request)
 static int check_request(struct serve_request *request, struct why *why)
 {
     const struct serve *serve = request->serve;
-    int status = check_model(serve, &request->body, why);
+    struct span model = openai_text(&request->body, request->body.model);
+    /* tokenize may leave it out */
+    int status = model.size == 0 ? 0 : serve_check_model(serve, model, why);
     if (status == 0) {
         status = check_chat(serve, &request->body, why);
     }

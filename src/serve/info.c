@@ -3,8 +3,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "api/scan.h"
+#include "http/target.h"
 #include "io/clock.h"
 
 static void send_json(struct serve *serve, struct http_exchange *exchange)
@@ -34,6 +36,17 @@ void serve_info_version(struct serve *serve, struct http_exchange *exchange)
     send_json(serve, exchange);
 }
 
+static void add_model(const struct serve *serve, struct span name,
+                      struct buf *out)
+{
+    buf_add_string(out, "{\"id\":");
+    buf_add_json_string(out, name);
+    buf_printf(out,
+               ",\"object\":\"model\",\"created\":0,"
+               "\"owned_by\":\"baton\",\"max_model_len\":%" PRIu32 "}",
+               serve->parts.max_seq);
+}
+
 void serve_info_models(struct serve *serve, struct http_exchange *exchange)
 {
     struct buf *out = &serve->out;
@@ -41,19 +54,46 @@ void serve_info_models(struct serve *serve, struct http_exchange *exchange)
     buf_reset(out);
     buf_add_string(out, "{\"object\":\"list\",\"data\":[");
     for (int i = 0; i < SERVE_NAME_COUNT; i++) {
-        if (serve->names[i] == NULL) {
-            continue;
+        if (serve->names[i] != NULL) {
+            buf_add_string(out, comma);
+            add_model(serve, span_of_string(serve->names[i]), out);
+            comma = ",";
         }
-        buf_printf(out, "%s{\"id\":", comma);
-        buf_add_json_string(out, span_of_string(serve->names[i]));
-        buf_printf(out,
-                   ",\"object\":\"model\",\"created\":0,"
-                   "\"owned_by\":\"baton\",\"max_model_len\":%" PRIu32 "}",
-                   serve->parts.max_seq);
-        comma = ",";
     }
     buf_add_string(out, "]}");
     send_json(serve, exchange);
+}
+
+static void refuse_model(struct serve *serve, struct http_exchange *exchange,
+                         int status, const struct why *why)
+{
+    serve_reply_failure(serve, exchange,
+                        &(struct serve_failure){
+                            .status = status,
+                            .message = why->text,
+                            .param = "model",
+                            .code = "model_not_found",
+                        });
+}
+
+/* GET /v1/models/{id}. A name may hold a slash, as it is or as %2F. */
+void serve_info_model(struct serve *serve, struct http_exchange *exchange)
+{
+    struct why why = {{0}};
+    struct buf name;
+    struct span path = http_exchange_path(exchange);
+    buf_init(&name, path.size);
+    http_target_decode(span_slice(path, strlen("/v1/models/"), path.size),
+                       &name);
+    int status = serve_check_model(serve, buf_span(&name), &why);
+    if (status == 0) {
+        buf_reset(&serve->out);
+        add_model(serve, buf_span(&name), &serve->out);
+        send_json(serve, exchange);
+    } else {
+        refuse_model(serve, exchange, status, &why);
+    }
+    buf_finish(&name);
 }
 
 static const char *role_name(enum config_role role)

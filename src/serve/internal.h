@@ -108,6 +108,7 @@ struct serve_failure {
     const char *param; /* NULL: none */
     const char *code; /* NULL: the status */
     bool not_accepted; /* certainly not begun: may go elsewhere */
+    bool is_uncounted; /* no request failed */
 };
 void serve_reply_failure(struct serve *serve, struct http_exchange *exchange,
                          const struct serve_failure *failure);
@@ -135,6 +136,9 @@ void serve_retry_cancels(void *context);
 /* serve/admit.c */
 void serve_admit(struct serve *serve, struct http_exchange *exchange,
                  enum openai_route route);
+/* 0, or 404 with `why`: no such model is served. */
+int serve_check_model(const struct serve *serve, struct span model,
+                      struct why *why);
 void serve_on_text(void *context, struct serve_text_job *job);
 void serve_abort(struct serve *serve, struct http_exchange *exchange);
 
@@ -156,5 +160,5 @@ void serve_output_complete(struct serve_request *request);
 /* serve/info.c */
 typedef void serve_info(struct serve *serve, struct http_exchange *exchange);
 serve_info serve_info_health, serve_info_version, serve_info_models,
-    serve_info_server, serve_info_metrics, serve_info_transfers,
-    serve_info_clock;
+    serve_info_model, serve_info_server, serve_info_metrics,
+    serve_info_transfers, serve_info_clock;

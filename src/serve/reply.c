@@ -40,7 +40,9 @@ void serve_reply_failure(struct serve *serve, struct http_exchange *exchange,
     api_error_body(failure->status, type, failure->message, failure->param,
                    failure->code, &body);
     add_headers(failure, headers);
-    serve_stats_count_failure(serve->stats, failure->status);
+    if (!failure->is_uncounted) {
+        serve_stats_count_failure(serve->stats, failure->status);
+    }
     http_exchange_reply(exchange, failure->status, "application/json", headers,
                         buf_span(&body));
     buf_finish(&body);

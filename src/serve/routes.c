@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/media.h"
+
 struct route {
-    const char *path;
+    const char *path; /* with a `/` at its end: whatever begins so */
     const char *method;
     serve_info *handle; /* NULL: `post` */
     enum openai_route post; /* 0: abort */
@@ -20,6 +22,7 @@ static const struct route routes[] = {
     {"/detokenize", "POST", NULL, OPENAI_DETOKENIZE, false},
     {"/v1/disagg/abort", "POST", serve_abort, 0, true},
     {"/v1/models", "GET", serve_info_models, 0, true},
+    {"/v1/models/", "GET", serve_info_model, 0, true},
     {"/health", "GET", serve_info_health, 0, true},
     {"/version", "GET", serve_info_version, 0, true},
     {"/server_info", "GET", serve_info_server, 0, true},
@@ -31,13 +34,24 @@ static const struct route routes[] = {
 };
 enum { ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]) };
 
-static void refuse_starting(struct serve *serve, struct http_exchange *exchange)
+/* Whether somebody only asks about this worker. */
+static bool is_question(const struct route *route)
+{
+    return route != NULL && route->is_light &&
+           strcmp(route->method, "GET") == 0;
+}
+
+/* Front ends and probes ask for /health until it is good: no request has
+ * failed, and none is counted. */
+static void refuse_starting(struct serve *serve, struct http_exchange *exchange,
+                            const struct route *route)
 {
     serve_reply_failure(serve, exchange,
                         &(struct serve_failure){
                             .status = 503,
                             .message = "the model is being loaded",
                             .code = "starting",
+                            .is_uncounted = is_question(route),
                         });
 }
 
@@ -66,31 +80,35 @@ static void refuse_method(struct serve *serve, struct http_exchange *exchange,
     buf_finish(&body);
 }
 
-/* "application/json", with or without parameters. */
-static bool is_json(const struct http_exchange *exchange)
+static bool is_json(const struct http_exchange *exchange, struct why *why)
 {
-    struct span type, packed;
-    static const char wanted[] = "application/json";
-    size_t size = sizeof(wanted) - 1;
+    struct span type = {0}, packed, origin;
     if (http_exchange_header(exchange, "x-trtllm-msgpack", &packed) &&
         span_equals_string(packed, "1")) {
+        IGNORE(why_say(why, ERR_UNSUPPORTED,
+                       "x-trtllm-msgpack: the body must be application/json"));
         return false;
     }
-    if (!http_exchange_header(exchange, "content-type", &type) ||
-        type.size < size ||
-        strncasecmp((const char *)type.data, wanted, size) != 0) {
-        return false;
-    }
-    return type.size == size || strchr("; \t", type.data[size]) != NULL;
+    IGNORE(http_exchange_header(exchange, "content-type", &type));
+    bool is_from_page = http_exchange_header(exchange, "origin", &origin);
+    return api_media_check(type, is_from_page, why) == OK;
 }
 
-static void refuse_type(struct serve *serve, struct http_exchange *exchange)
+static void refuse_type(struct serve *serve, struct http_exchange *exchange,
+                        const struct why *why)
 {
     serve_reply_failure(serve, exchange,
                         &(struct serve_failure){
                             .status = 415,
-                            .message = "Content-Type must be application/json",
+                            .message = why->text,
                         });
+}
+
+static bool is_path(struct span path, const char *wanted)
+{
+    size_t size = strlen(wanted);
+    return wanted[size - 1] == '/' ? span_starts_with(path, wanted)
+                                   : span_equals_string(path, wanted);
 }
 
 /* The route of path and method; else the methods the path does take. */
@@ -99,7 +117,7 @@ static const struct route *find_route(struct span path, struct span method,
 {
     allow_out[0] = 0;
     for (int i = 0; i < ROUTE_COUNT; i++) {
-        if (!span_equals_string(path, routes[i].path)) {
+        if (!is_path(path, routes[i].path)) {
             continue;
         }
         if (span_equals_string(method, routes[i].method)) {
@@ -116,15 +134,14 @@ void serve_on_request(void *context, struct http_exchange *exchange)
 {
     struct serve *serve = context;
     char allow[32];
+    struct why why = {{0}};
     http_exchange_set_user(exchange, NULL);
-    if (!serve->is_ready) {
-        refuse_starting(serve, exchange);
-        return;
-    }
     struct span method = http_exchange_method(exchange);
     const struct route *route =
         find_route(http_exchange_path(exchange), method, allow);
-    if (route == NULL && allow[0] != 0) {
+    if (!serve->is_ready) {
+        refuse_starting(serve, exchange, route);
+    } else if (route == NULL && allow[0] != 0) {
         refuse_method(serve, exchange, allow);
     } else if (route == NULL) {
         serve_reply_failure(serve, exchange,
@@ -132,8 +149,8 @@ void serve_on_request(void *context, struct http_exchange *exchange)
                                 .status = 404,
                                 .message = "there is no such path",
                             });
-    } else if (span_equals_string(method, "POST") && !is_json(exchange)) {
-        refuse_type(serve, exchange);
+    } else if (span_equals_string(method, "POST") && !is_json(exchange, &why)) {
+        refuse_type(serve, exchange, &why);
     } else if (serve->is_draining && !route->is_light) {
         refuse_draining(serve, exchange);
     } else if (route->handle != NULL) {

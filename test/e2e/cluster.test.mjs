@@ -2,8 +2,12 @@
 // worker, front end.
 import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import OpenAI from 'openai';
-import { up, get, post, metric, sleep, until } from './lib/cluster.mjs';
+import { argsOf, baton, children, up, get, post, metric, sleep, until } from './lib/cluster.mjs';
 
 let cluster;
 let client;
@@ -151,6 +155,62 @@ test('many at once all end well', async () => {
   const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => client.completions.create({ model, prompt: `Chapter ${i}: and he said unto`, max_tokens: 8, temperature: 0 })));
   assert.ok(answers.every((a) => a.usage.completion_tokens === 8 || a.choices[0].finish_reason === 'stop'));
   await until('idle', async () => (await busyPages()) === 0, 3000);
+});
+
+test('one model can be asked for, another one is a 404', async () => {
+  assert.equal((await client.models.retrieve(model)).id, model);
+  const worker = await get(cluster.worker('context-0').port, `/v1/models/${model}`);
+  assert.deepEqual([worker.status, worker.json.object, worker.json.id], [200, 'model', model]);
+  await assert.rejects(client.models.retrieve('org/nobody'), (e) => e.status === 404 && e.code === 'model_not_found' && /org\/nobody/.test(e.message));
+});
+
+// What people type: curl says that a body is a form unless it is told better.
+test('curl -d without a header is served, a page in a browser is not', () => {
+  const body = JSON.stringify({ model, prompt: 'And God said', max_tokens: 2 });
+  const curl = (...args) => JSON.parse(execFileSync('curl', ['-s', `${cluster.url}/v1/completions`, '-d', body, ...args], { encoding: 'utf8' }));
+  assert.equal(curl().choices.length, 1);
+  assert.equal(curl('-H', 'Content-Type:').choices.length, 1);
+  assert.match(curl('-H', 'Origin: http://evil.example').error.message, /^Content-Type: /);
+  assert.match(curl('-H', 'Content-Type: text/plain').error.message, /^Content-Type: /);
+});
+
+test('a client may ask for less time', async () => {
+  const { status, json } = await post(cluster.port, '/v1/completions', { model, prompt: 'word '.repeat(900), max_tokens: 100, ignore_eos: true }, { headers: { 'x-baton-deadline-ms': '1' } });
+  assert.equal(status, 504, JSON.stringify(json));
+});
+
+// The line of every process of `up` can be read by every user of the host.
+test('a key from a file guards the cluster and is in no command line', async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  const file = path.join(folder, 'key');
+  fs.writeFileSync(file, 'a hushed key\n', { mode: 0o604 });
+  const guarded = await up(['--api-key-file', file]);
+  try {
+    assert.equal((await get(guarded.port, '/v1/models')).status, 401);
+    const headers = { authorization: 'Bearer a hushed key' };
+    assert.equal((await get(guarded.port, '/v1/models', { headers })).status, 200);
+    for (const pid of [guarded.child.pid, ...children(guarded.child.pid)]) {
+      assert.ok(argsOf(pid).length > 0);
+      assert.ok(!argsOf(pid).join(' ').includes('hushed'), argsOf(pid).join(' '));
+    }
+    assert.match(guarded.child.errors, /--api-key-file .* every user/);
+  } finally {
+    await guarded.stop();
+    fs.rmSync(folder, { recursive: true });
+  }
+});
+
+test('inspect reads the config of a front end and prints its limits', () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  const file = path.join(folder, 'route.yaml');
+  fs.writeFileSync(file, 'max_inflight: 33\napi_key: hush\ncontext_servers: {urls: ["a:1", "b:2"]}\ngeneration_servers: {urls: ["c:3"]}\n');
+  const text = execFileSync(baton, ['inspect', '--config', file], { encoding: 'utf8' });
+  fs.rmSync(folder, { recursive: true });
+  assert.match(text, /^open requests +33 at most$/m);
+  assert.match(text, /^servers +2 context, 1 generation/m);
+  assert.match(text, /^context_servers = \[a:1, b:2\]/m);
+  assert.match(text, /^api_key = \(set\)/m);
+  assert.match(execFileSync(baton, ['inspect'], { encoding: 'utf8' }), /^logit_bias +1024 members at most$/m);
 });
 
 test('models, health, version and metrics answer', async () => {

@@ -68,6 +68,21 @@ export const lines = [
   ['generate, both prompts', ['generate', '--prompt', 'x', '--prompt-ids', '[1]']],
   ['tokenize without a text', ['tokenize']],
   ['inspect --config missing', ['inspect', '--model', demo, '--config', 'DIR/none.yaml']],
+  ['inspect --config of a front end, wrong', ['inspect', '--config', 'DIR/f.yaml'], yaml(`prot: 1\n${SERVERS}`)],
+  ['inspect --config of a front end, no generation servers', ['inspect', '--config', 'DIR/f.yaml'], yaml(SERVERS.slice(0, SERVERS.indexOf('generation')))],
+  ...['up', 'route', 'bench'].flatMap((command) => {
+    const start = { up: ['up', '--port', '0'], route: ['route', '--port', '0', '--config', 'DIR/f.yaml'], bench: ['bench', 'serve', '--url', '127.0.0.1:1'] }[command];
+    const key = (name, text, ...args) => [`${command} --api-key-file ${name}`, [...start, '--api-key-file', 'DIR/k', ...args], { ...yaml(SERVERS), ...(text === undefined ? {} : { k: text }) }];
+    return [
+      key('missing'),
+      key('empty', ''),
+      key('of one line end', '\n'),
+      key('of two lines', 'a\nb\n'),
+      key('of 300 bytes', 'x'.repeat(300)),
+      key('and --api-key', 'a', '--api-key', 'b'),
+      [`${command} --api-key-file a folder`, [...start, '--api-key-file', 'DIR'], yaml(SERVERS)],
+    ];
+  }),
   ['bench without a target', ['bench']],
   ['bench unknown', ['bench', 'dance']],
   ['bench, nobody there', ['bench', 'serve', '--url', 'http://127.0.0.1:1']],
@@ -88,6 +103,7 @@ export const lines = [
   ['route --port 70000', [...route, '--port', '70000'], yaml(SERVERS)],
   ['route --request_timeout x', [...route, '--request_timeout', 'x'], yaml(SERVERS)],
   ['route --host nowhere', [...route, '--port', '0', '--host', 'no.such.host.invalid'], yaml(SERVERS)],
+  ['route --cors too long', [...route, '--cors', 'x'.repeat(300)], yaml(SERVERS)],
   ['route, no worker comes', [...route, '--port', '0', '--server_start_timeout', '1'], yaml(SERVERS)],
   front('empty', ''),
   front('a comment', '# nothing\n'),
@@ -107,6 +123,7 @@ export const lines = [
   front('an unknown key', `hostnme: x\n${SERVERS}`),
   front('an unknown key, nothing near', `quux: x\n${SERVERS}`),
   front('an unknown server key', SERVERS.replace('num_instances: 1', 'num_instance: 1')),
+  front('two letters of a key swapped', `prot: 1\n${SERVERS}`),
   front('a key twice', `port: 1\nport: 2\n${SERVERS}`),
   front('no servers', 'port: 0\n'),
   front('no generation servers', SERVERS.slice(0, SERVERS.indexOf('generation'))),

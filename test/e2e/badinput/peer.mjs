@@ -13,7 +13,7 @@ const then = (type, body, changes) => (hello, target) => [
 ];
 const pages = (...values) => { const out = Buffer.alloc(8 * values.length); values.forEach((v, i) => out.writeBigInt64LE(BigInt(v), 8 * i)); return out; };
 const REQUEST = {
-  block_layout: 3, instance_rank: 0, slice_id: 0, prompt_tokens: 5, block_count: 1, style: 0,
+  block_layout: 3, instance_rank: 0, slice_id: 0, prompt_tokens: 5, block_count: 1, style: 1,
   capabilities: 0, reply_endpoint: 'tcp://127.0.0.1:1', block_ids_per_layer_groups: [pages(0)],
 };
 // An id each: one that was asked for in vain is remembered for a while.
@@ -89,7 +89,7 @@ export const peers = [
   ['a cancel of a negative id', then(CANCEL, Buffer.alloc(9), { rid: -1 })],
   ['a request without a body', then(REQUEST_DATA, undefined, { rid: 2000000 })],
   ['a request of junk', then(REQUEST_DATA, Buffer.alloc(500, 255), { rid: 2000001 })],
-  request('of nobody we know', {}),
+  request('of nobody we know', { style: 0 }),
   request('for another target', {}, { target: 1 }),
   request('from another source', {}, { source: 1 }),
   request('whose id differs', { unique_rid: 9 }),

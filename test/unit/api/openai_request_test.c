@@ -139,6 +139,42 @@ static void the_small_routes_have_their_own_fields(void **state)
                    "not a known field");
 }
 
+/* Proof: an escaped key is read as the field it spells, at the top and inside;
+ * an unknown one is named as it reads; twice is twice. */
+static void escaped_keys_are_the_fields_they_spell(void **state)
+{
+    (void)state;
+    struct openai_request request;
+    openai_takes(OPENAI_COMPLETIONS,
+                 "{\"mod\\u0065l\":\"m\",\"prompt\":\"a\",\"max_tokens\":1,"
+                 "\"max\\u005ftokens\":7,\"stream\":true,"
+                 "\"stream_options\":{\"include\\u005fusage\":false}}",
+                 &request);
+    openai_text_is(&request, request.model, "m");
+    assert_int_equal(request.max_tokens, 7);
+    assert_false(request.include_usage);
+    openai_request_finish(&request);
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{\"model\":\"m\",\"prompt\":\"a\",\"m\\u0061x\":1}", "max",
+                   "max: is not a known field");
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{\"model\":\"m\",\"prompt\":\"a\",\"t\\u006fp_p\":2}",
+                   "top_p", "top_p: must be");
+}
+
+/* Proof: the printout names the bound of each list. */
+static void the_limits_can_be_printed(void **state)
+{
+    (void)state;
+    struct buf out;
+    buf_init(&out, 4096);
+    openai_request_describe_limits(&out);
+    assert_non_null(strstr(buf_string(&out), "logit_bias          1024 "));
+    assert_non_null(strstr(buf_string(&out), "choices (n)         16 "));
+    assert_int_equal(buf_error(&out), OK);
+    buf_finish(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +185,8 @@ int main(void)
         cmocka_unit_test(the_last_of_equal_keys_counts),
         cmocka_unit_test(wide_ids_survive),
         cmocka_unit_test(the_small_routes_have_their_own_fields),
+        cmocka_unit_test(escaped_keys_are_the_fields_they_spell),
+        cmocka_unit_test(the_limits_can_be_printed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -273,6 +273,70 @@ static void it_takes_exactly_what_jansson_takes(void **state)
     assert_true(taken > 1000);
 }
 
+static void assert_text(const char *key, size_t size, const char *wanted)
+{
+    char text[64];
+    api_key_text(span_of_string(key), text, size);
+    assert_string_equal(text, wanted);
+}
+
+/* A key means what it spells, whatever the spelling: compared, found, printed,
+ * and the later of two spellings counts. */
+static void a_key_is_what_it_spells(void **state)
+{
+    struct api_object object;
+    (void)state;
+    assert_int_equal(
+        scan_text("{\"mod\\u0065l\":1,\"m\\u006fdel\":2}", &object, NULL), OK);
+    assert_true(object.members[0].is_shadowed);
+    assert_int_equal(api_find(&object, "model")->value.text.data[0], '2');
+    assert_true(api_key_equals(span_of_string("\\u00e9t\\u00E9"),
+                               span_of_string("\xc3\xa9t\xc3\xa9")));
+    assert_false(
+        api_key_equals(span_of_string("mod\\u0065"), span_of_string("model")));
+    assert_text("mod\\u0065l", 64, "model");
+    assert_text("a\\n\\\"b", 64, "a\n\"b");
+    assert_text("\\ud83d\\ude00", 64, "\xf0\x9f\x98\x80");
+    assert_text("ab\xc3\xa9", 5, "ab\xc3\xa9");
+    assert_text("ab\xc3\xa9", 4, "ab");
+    assert_text("ab\\u00e9", 4, "ab");
+    assert_text("", 4, "");
+}
+
+/* An object is walked member by member, more of them than a scan would take. */
+static void an_object_is_walked_member_by_member(void **state)
+{
+    static char text[32 * 1000];
+    size_t size = 1;
+    struct api_json object;
+    struct api_member member;
+    size_t cursor = 0;
+    (void)state;
+    text[0] = '{';
+    for (int i = 0; i < 1000; i++) {
+        size += (size_t)sprintf(text + size, "%s \"k%d\" : [%d]",
+                                i == 0 ? "" : " ,", i, i);
+    }
+    text[size++] = '}';
+    assert_int_equal(api_scan_value(span_of(text, size), NULL, &object), OK);
+    for (int i = 0; i < 1000; i++) {
+        char key[16], value[16];
+        sprintf(key, "k%d", i);
+        sprintf(value, "[%d]", i);
+        assert_true(api_object_next(object, &cursor, &member));
+        assert_true(span_equals_string(member.key, key));
+        assert_true(span_equals_string(member.value.text, value));
+    }
+    assert_false(api_object_next(object, &cursor, &member));
+    assert_false(api_object_next(object, &cursor, &member));
+    cursor = 0;
+    assert_int_equal(api_scan_value(span_of_string("{ }"), NULL, &object), OK);
+    assert_false(api_object_next(object, &cursor, &member));
+    cursor = 0;
+    assert_int_equal(api_scan_value(span_of_string("[1]"), NULL, &object), OK);
+    assert_false(api_object_next(object, &cursor, &member));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +351,8 @@ int main(void)
         cmocka_unit_test(ids_are_read_in_bulk_and_bounded),
         cmocka_unit_test(an_array_is_walked_element_by_element),
         cmocka_unit_test(it_takes_exactly_what_jansson_takes),
+        cmocka_unit_test(a_key_is_what_it_spells),
+        cmocka_unit_test(an_object_is_walked_member_by_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

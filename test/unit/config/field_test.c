@@ -114,6 +114,38 @@ static void a_description_shows_value_default_and_unit(void **state)
     buf_finish(&out);
 }
 
+/* Two letters that changed places are one slip: a short key has its hint too,
+ * and what is merely short has none. */
+static void swapped_letters_are_one_slip(void **state)
+{
+    static const struct config_field SHORT[] = {
+        {"port", .kind = CONFIG_U32, .default_text = "0", .unit = "",
+         .help = "h"},
+        {"host", .kind = CONFIG_U32, .default_text = "0", .unit = "",
+         .help = "h"},
+    };
+    static const struct config_table table = {SHORT, 2, NULL};
+    (void)state;
+    assert_string_equal(config_table_nearest(&table, "prot"), "port");
+    assert_string_equal(config_table_nearest(&table, "hots"), "host");
+    assert_string_equal(config_table_nearest(&table, "ohst"), "host");
+    assert_string_equal(config_table_nearest(&table, "prt"), "port");
+    assert_null(config_table_nearest(&table, "torp"));
+    assert_null(config_table_nearest(&table, "x"));
+    assert_null(config_table_nearest(&table, ""));
+}
+
+/* The caller names the key as its user typed it: `why` must not. */
+static void a_set_value_is_judged_without_its_key(void **state)
+{
+    struct sample s;
+    struct why why;
+    (void)state;
+    config_table_init(&TABLE, &s);
+    assert_int_equal(config_table_set(&TABLE, "n", "6", &why, &s), ERR_INVALID);
+    assert_string_equal(why.text, "must be from -5 to 5");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +153,8 @@ int main(void)
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(the_nearest_key_is_near),
         cmocka_unit_test(a_description_shows_value_default_and_unit),
+        cmocka_unit_test(swapped_letters_are_one_slip),
+        cmocka_unit_test(a_set_value_is_judged_without_its_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "config/route.h"
@@ -147,6 +148,34 @@ static void flags_set_lists_and_secrets_are_not_shown(void **state)
     buf_finish(&out);
 }
 
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* A file is a front end's by its server lists, right or wrong otherwise. */
+static void a_front_ends_file_is_known_by_its_servers(void **state)
+{
+    char path[] = "/tmp/baton-test-XXXXXX";
+    int fd = mkstemp(path);
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    write_file(path, "port: 1\ncontext_servers: 7\n");
+    assert_true(config_route_is_one(path));
+    write_file(path, "generation_servers: {urls: [\"a:1\"]}\n");
+    assert_true(config_route_is_one(path));
+    write_file(path, "model: context_servers\n");
+    assert_false(config_route_is_one(path));
+    write_file(path, "context_servers: [\n");
+    assert_false(config_route_is_one(path));
+    unlink(path);
+    assert_false(config_route_is_one(path));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +184,7 @@ int main(void)
         cmocka_unit_test(each_rule_names_its_field),
         cmocka_unit_test(a_mixed_server_is_allowed),
         cmocka_unit_test(flags_set_lists_and_secrets_are_not_shown),
+        cmocka_unit_test(a_front_ends_file_is_known_by_its_servers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -757,6 +757,188 @@ static void a_drain_ends_when_the_last_request_does(void **state)
     mock_end(&c);
 }
 
+static void ask_models(struct mock_cluster *c, int status)
+{
+    struct mock_reply reply;
+    mock_ask(c, "GET", "/v1/models", NULL, &reply);
+    assert_int_equal(reply.status, status);
+    buf_finish(&reply.body);
+}
+
+/* [serve T13] One model is asked for as it is spelt; the worker's answer is the
+ * client's, whatever it says. */
+static void one_model_is_the_workers_to_describe(void **state)
+{
+    struct mock_cluster c;
+    struct mock_reply reply;
+    (void)state;
+    mock_prepare(&c);
+    begin(&c);
+    mock_ask(&c, "GET", "/v1/models/org%2Fa?x=1", NULL, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_string_equal(c.ctx.light_path, "/v1/models/org%2Fa");
+    buf_finish(&reply.body);
+    c.ctx.light_status = 404;
+    mock_ask(&c, "GET", "/v1/models/nobody", NULL, &reply);
+    assert_int_equal(reply.status, 404);
+    assert_string_equal(buf_string(&reply.body), "{\"mock\":1}");
+    buf_finish(&reply.body);
+    mock_end(&c);
+}
+
+/* A worker that refuses, or says 503, or takes the call and then goes down
+ * without a word: another one answers, long before the request's deadline. */
+static void a_forwarded_call_finds_a_worker_that_is_up(void **state)
+{
+    struct mock_cluster c;
+    struct mock_reply reply;
+    (void)state;
+    mock_prepare(&c);
+    begin(&c);
+    c.ctx.light_status = 503;
+    ask_models(&c, 200);
+    assert_int_equal(c.gen.light_count, 1);
+    c.gen.light_status = 503;
+    ask_models(&c, 503);
+    c.gen.light_status = 0;
+    c.ctx.light_status = -1;
+    mock_send(&c, "POST", "/tokenize", "{}", NULL, &reply);
+    for (int i = 0; i < 1000 && c.ctx.light_count < 3; i++) {
+        io_loop_turn(c.loop, 2000000);
+    }
+    c.ctx.health = 500;
+    mock_turns(&c, &reply.is_over, 20000);
+    assert_true(reply.is_over);
+    assert_int_equal(reply.status, 200);
+    assert_string_equal(c.gen.light_path, "/tokenize");
+    buf_finish(&reply.body);
+    ask_models(&c, 200);
+    assert_int_equal(c.ctx.light_count, 3);
+    mock_die(&c.gen);
+    mock_turns(&c, NULL, 50);
+    ask_models(&c, 503);
+    assert_int_equal(c.ctx.light_count, 3);
+    mock_end(&c);
+}
+
+/* [serve T93] The client's deadline is the request's when it is the smaller:
+ * seen by the worker, kept towards the client, and refused when it is none. */
+static void a_client_may_ask_for_less_time(void **state)
+{
+    static const struct http_header LESS[] = {{"X-Baton-Deadline-Ms", "200"},
+                                              {0}};
+    static const struct http_header MORE[] = {
+        {"x-baton-deadline-ms", "999999999"}, {0}};
+    static const struct http_header BAD[] = {{"x-baton-deadline-ms", "soon"},
+                                             {0}};
+    static const struct http_header PAST[] = {{"x-baton-deadline-ms", "0"},
+                                              {0}};
+    static const struct {
+        const struct http_header *headers;
+        const char *path;
+        int status;
+    } CASES[] = {{LESS, "/v1/chat/completions", 504},
+                 {BAD, "/v1/chat/completions", 400},
+                 {PAST, "/v1/chat/completions", 504},
+                 {MORE, "/tokenize", 200},
+                 {BAD, "/tokenize", 400}};
+    struct mock_cluster c;
+    (void)state;
+    mock_prepare(&c);
+    mock_add(&c.ctx, (struct mock_step){.end = MOCK_HANG});
+    begin(&c);
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct mock_reply reply;
+        mock_send(&c, "POST", CASES[i].path, CHAT, CASES[i].headers, &reply);
+        mock_turns(&c, &reply.is_over, 5000);
+        assert_int_equal(reply.status, CASES[i].status);
+        if (CASES[i].status == 400) {
+            assert_has(buf_string(&reply.body), "x-baton-deadline-ms");
+        }
+        buf_finish(&reply.body);
+    }
+    int seen = atoi(c.ctx.deadline[0]);
+    assert_true(seen > 0 && seen <= 200);
+    assert_int_equal(c.ctx.post_count, 1);
+    c.ctx.light_status = -1;
+    struct mock_reply reply;
+    mock_send(&c, "POST", "/tokenize", "{}", LESS, &reply);
+    mock_turns(&c, &reply.is_over, 5000);
+    assert_int_equal(reply.status, 504);
+    buf_finish(&reply.body);
+    mock_end(&c);
+}
+
+/* [serve T13] What says it is no JSON is refused by the header's name before
+ * anything is asked; what curl says unasked passes, unless from a page. */
+static void a_body_says_it_is_json_or_nothing(void **state)
+{
+    static const char FORM[] = "application/x-www-form-urlencoded";
+    static const struct http_header PAGE[] = {{"Origin", "http://x"}, {0}};
+    static const struct {
+        const char *type;
+        const struct http_header *headers;
+        int status;
+    } CASES[] = {{"application/json", PAGE, 200},
+                 {"application/ld+json", NULL, 200},
+                 {FORM, NULL, 200},
+                 {NULL, NULL, 200},
+                 {FORM, PAGE, 400},
+                 {"text/plain", NULL, 400},
+                 {"multipart/form-data", NULL, 400}};
+    struct mock_cluster c;
+    (void)state;
+    mock_prepare(&c);
+    begin(&c);
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct mock_reply reply;
+        mock_send_as(&c, "POST", "/tokenize", CASES[i].type, "{}",
+                     CASES[i].headers, &reply);
+        mock_turns(&c, &reply.is_over, 5000);
+        assert_int_equal(reply.status, CASES[i].status);
+        if (CASES[i].status == 400) {
+            assert_has(buf_string(&reply.body), "Content-Type: ");
+        }
+        buf_finish(&reply.body);
+    }
+    assert_int_equal(c.ctx.light_count + c.gen.light_count, 4);
+    mock_end(&c);
+}
+
+/* Whoever asks why the start took too long is told of each server that is not
+ * ready, and of no other. */
+static void servers_that_are_not_ready_say_why(void **state)
+{
+    struct mock_cluster c;
+    struct buf out;
+    char name[64];
+    (void)state;
+    mock_prepare(&c);
+    buf_init(&out, 4096);
+    uint16_t gone = c.gen.port;
+    mock_die(&c.gen);
+    c.ctx.health = 418;
+    mock_begin(&c);
+    mock_turns(&c, NULL, 100);
+    route_front_tell_unready(c.front, &out);
+    snprintf(name, sizeof(name), "generation 127.0.0.1:%u: ", gone);
+    assert_has(buf_string(&out), name);
+    assert_has(buf_string(&out), "Connection refused");
+    snprintf(name, sizeof(name), "context 127.0.0.1:%u: ", c.ctx.port);
+    assert_has(buf_string(&out), name);
+    assert_has(buf_string(&out), "it answers /health with status 418");
+    c.ctx.health = 0;
+    for (int i = 0; i < 1000 && strstr(buf_string(&out), name) != NULL; i++) {
+        io_loop_turn(c.loop, 5000000);
+        buf_reset(&out);
+        route_front_tell_unready(c.front, &out);
+    }
+    assert_null(strstr(buf_string(&out), name));
+    assert_has(buf_string(&out), "generation 127.0.0.1:");
+    buf_finish(&out);
+    mock_end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -783,6 +965,11 @@ int main(void)
         cmocka_unit_test(the_door_is_kept),
         cmocka_unit_test(a_slow_client_delays_nobody_else),
         cmocka_unit_test(a_drain_ends_when_the_last_request_does),
+        cmocka_unit_test(one_model_is_the_workers_to_describe),
+        cmocka_unit_test(a_forwarded_call_finds_a_worker_that_is_up),
+        cmocka_unit_test(a_client_may_ask_for_less_time),
+        cmocka_unit_test(a_body_says_it_is_json_or_nothing),
+        cmocka_unit_test(servers_that_are_not_ready_say_why),
     };
     log_setup(&(struct log_options){.level = LOG_ERROR});
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,9 @@ struct mock_worker {
     struct http_server *server;
     uint16_t port;
     int health; /* status; 0: 200 */
+    int light_status; /* of /v1/models and the like; 0: 200, -1: silence */
+    int light_count;
+    char light_path[64];
     /* what came */
     int post_count;
     char *bodies[MOCK_NOTE_MAX];
@@ -101,6 +104,20 @@ static inline void mock_on_post(struct mock_worker *worker,
     mock_play(exchange, &worker->steps[step]);
 }
 
+static inline void mock_on_light(struct mock_worker *worker,
+                                 struct http_exchange *exchange,
+                                 struct span path)
+{
+    int status = worker->light_status == 0 ? 200 : worker->light_status;
+    worker->light_count++;
+    snprintf(worker->light_path, sizeof(worker->light_path), "%.*s",
+             (int)path.size, (const char *)path.data);
+    if (status > 0) {
+        http_exchange_reply(exchange, status, "application/json", NULL,
+                            span_of_string("{\"mock\":1}"));
+    }
+}
+
 static inline void mock_on_request(void *context,
                                    struct http_exchange *exchange)
 {
@@ -116,11 +133,13 @@ static inline void mock_on_request(void *context,
         int status = worker->health == 0 ? 200 : worker->health;
         http_exchange_reply(exchange, status, NULL, NULL, span_of(NULL, 0));
     } else if (span_starts_with(path, "/v1/") &&
-               !span_equals_string(path, "/v1/models")) {
+               !span_starts_with(path, "/v1/models")) {
         mock_on_post(worker, exchange);
-    } else {
+    } else if (span_equals_string(path, "/server_info")) {
         http_exchange_reply(exchange, 200, "application/json", NULL,
-                            span_of_string("{\"mock\":1}"));
+                            span_of_string("{}"));
+    } else {
+        mock_on_light(worker, exchange, path);
     }
 }
 
@@ -279,10 +298,11 @@ static inline void mock_end(struct mock_cluster *c)
     io_loop_destroy(c->loop);
 }
 
-static inline void mock_send(struct mock_cluster *c, const char *method,
-                             const char *path, const char *body,
-                             const struct http_header *headers,
-                             struct mock_reply *reply)
+static inline void mock_send_as(struct mock_cluster *c, const char *method,
+                                const char *path, const char *type,
+                                const char *body,
+                                const struct http_header *headers,
+                                struct mock_reply *reply)
 {
     static const struct http_call_handler HANDLER = {
         mock_reply_head, mock_reply_body, mock_reply_end};
@@ -293,13 +313,22 @@ static inline void mock_send(struct mock_cluster *c, const char *method,
         .port = route_front_port(c->front),
         .method = method,
         .path = path,
-        .content_type = body == NULL ? NULL : "application/json",
+        .content_type = type,
         .body = body == NULL ? span_of(NULL, 0) : span_of_string(body),
         .headers = headers,
         .handler = &HANDLER,
         .context = reply,
     };
     assert_int_equal(http_call_start(c->client, &options, &reply->call), OK);
+}
+
+static inline void mock_send(struct mock_cluster *c, const char *method,
+                             const char *path, const char *body,
+                             const struct http_header *headers,
+                             struct mock_reply *reply)
+{
+    mock_send_as(c, method, path, body == NULL ? NULL : "application/json",
+                 body, headers, reply);
 }
 
 static inline void mock_ask(struct mock_cluster *c, const char *method,

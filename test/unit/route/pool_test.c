@@ -146,6 +146,27 @@ static void a_draining_server_gets_no_new_work(void **state)
     assert_true(route_pool_can_serve(&pool));
 }
 
+/* Any worker will do: READY ones of both roles come before a SUSPECT one, and
+ * those that are down, new or excluded are never chosen. */
+static void any_server_means_one_that_is_up(void **state)
+{
+    static struct route_pool pool; /* 0, 1: context; 2 generation; 0 both */
+    (void)state;
+    const int32_t asked[] = {2, 0};
+    make(&pool, 2);
+    pool.servers[0].state = ROUTE_SERVER_SUSPECT;
+    pool.servers[1].state = ROUTE_SERVER_DOWN;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(route_pool_place_any(&pool, NULL, 0), 2);
+    }
+    assert_int_equal(route_pool_place_any(&pool, asked, 1), 0);
+    assert_int_equal(route_pool_place_any(&pool, asked, 2), ROUTE_NO_SERVER);
+    pool.servers[2].state = ROUTE_SERVER_NEW;
+    assert_int_equal(route_pool_place_any(&pool, NULL, 0), 0);
+    pool.servers[0].state = ROUTE_SERVER_DOWN;
+    assert_int_equal(route_pool_place_any(&pool, NULL, 0), ROUTE_NO_SERVER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +176,7 @@ int main(void)
         cmocka_unit_test(a_server_leaves_and_returns),
         cmocka_unit_test(preparation_is_retried_with_backoff),
         cmocka_unit_test(a_draining_server_gets_no_new_work),
+        cmocka_unit_test(any_server_means_one_that_is_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,13 +66,33 @@ static void metrics_show_the_engine(void **state)
                   "baton_kv_pages_free 3");
 }
 
+/* Proof: a name that is listed answers its object, escaped or not; another one
+ * the error that a completion would get. */
+static void one_model_can_be_asked_for(void **state)
+{
+    struct world *world = *state;
+    world_answers(world, "GET", "/v1/models/stem", "", "", 200,
+                  "{\"id\":\"stem\",\"object\":\"model\",\"created\":0,"
+                  "\"owned_by\":\"baton\",\"max_model_len\":200}");
+    world_answers(world, "GET", "/v1/models/General%20Name?x=1", "", "", 200,
+                  "{\"id\":\"General Name\"");
+    world_answers(world, "GET", "/v1/models/org%2Fother", "", "", 404,
+                  "{\"error\":{\"message\":\"model: 'org/other' is not served "
+                  "here, 'stem' is\",\"type\":\"");
+    world_answers(world, "GET", "/v1/models/org/other", "", "", 404,
+                  "\"param\":\"model\",\"code\":\"model_not_found\"");
+    world_answers(world, "GET", "/v1/models/", "", "", 404, "model_not_found");
+    world_answers(world, "GET", "/v1/modelsx", "", "", 404, "no such path");
+    world_answers(world, "DELETE", "/v1/models/stem", "", "", 405,
+                  "Allow: GET");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_server_says_what_it_is),
-        TEST(models_are_listed),
-        TEST(the_clock_can_be_compared),
-        TEST(metrics_show_the_engine),
+        TEST(the_server_says_what_it_is), TEST(models_are_listed),
+        TEST(the_clock_can_be_compared),  TEST(metrics_show_the_engine),
+        TEST(one_model_can_be_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

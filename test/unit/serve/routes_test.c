@@ -7,9 +7,13 @@
 static void each_path_takes_its_methods(void **state)
 {
     struct world *world = *state;
-    static const char *const gets[] = {"/v1/models",  "/health",
-                                       "/version",    "/metrics",
-                                       "/transfers",  "/prometheus/metrics",
+    static const char *const gets[] = {"/v1/models",
+                                       "/v1/models/stem",
+                                       "/health",
+                                       "/version",
+                                       "/metrics",
+                                       "/transfers",
+                                       "/prometheus/metrics",
                                        "/server_info"};
     static const char *const posts[] = {"/v1/completions",
                                         "/v1/chat/completions", "/tokenize",
@@ -29,19 +33,27 @@ static void each_path_takes_its_methods(void **state)
     world_answers(world, "GET", "/nowhere", "", "", 404, "no such path");
 }
 
-/* [serve T13] Proof: a body must say it is JSON; parameters do not matter. */
+/* [serve T13] Proof: a body that says it is something else is refused, by the
+ * header's name; saying nothing, or what curl says unasked, is fine, but not
+ * from a page. */
 static void a_body_must_be_json(void **state)
 {
     struct world *world = *state;
+    static const char body[] = "{\"prompt\":\"a\"}";
+    static const char good[] = "\"tokens\":[1,100]";
+    static const char form[] =
+        "Content-Type: application/x-www-form-urlencoded\r\n";
     world_answers(world, "POST", "/tokenize", "Content-Type: text/plain\r\n",
-                  "{\"prompt\":\"a\"}", 415, "application/json");
-    world_answers(world, "POST", "/tokenize", "", "{\"prompt\":\"a\"}", 415,
-                  "application/json");
+                  body, 415, "Content-Type: must be application/json");
+    world_answers(world, "POST", "/tokenize", "", body, 200, good);
+    world_answers(world, "POST", "/tokenize", form, body, 200, good);
+    world_answers(world, "POST", "/tokenize", "Origin: http://x\r\n", body, 415,
+                  "Content-Type");
     world_answers(world, "POST", "/tokenize",
-                  "Content-Type: Application/JSON; charset=utf-8\r\n",
-                  "{\"prompt\":\"a\"}", 200, "\"tokens\":[1,100]");
+                  "Content-Type: Application/JSON; charset=utf-8\r\n", body,
+                  200, good);
     world_answers(world, "POST", "/tokenize", JSON "X-TRTLLM-Msgpack: 1\r\n",
-                  "{\"prompt\":\"a\"}", 415, "application/json");
+                  body, 415, "application/json");
 }
 
 /* Proof: [serve T8 T20] before the model is loaded every path says so, with
@@ -49,7 +61,8 @@ static void a_body_must_be_json(void **state)
 static void every_path_says_starting(void **state)
 {
     struct world *world = *state;
-    static const char *const paths[] = {"/health", "/server_info", "/nowhere"};
+    static const char *const paths[] = {"/health", "/server_info",
+                                        "/v1/models/x"};
     for (size_t i = 0; i < 3; i++) {
         world_answers(world, "GET", paths[i], "", "", 503,
                       "x-trtllm-server-state: starting");
@@ -60,6 +73,9 @@ static void every_path_says_starting(void **state)
                   "\"code\":\"starting\"");
     world_ready(world);
     world_answers(world, "GET", "/health", "", "", 200, "{\"status\":\"ok\"}");
+    /* Only the completion was a request that failed. */
+    world_answers(world, "GET", "/metrics", "", "", 200,
+                  "baton_request_failures_total{status=\"5xx\"} 1\n");
 }
 
 static int open_loading(void **state)
