@@ -2,7 +2,7 @@
 /* kv/view: what the model and the transfer see of the cache: where the pages
  * lie and how a page is laid out. Tables are handed in; nobody here allocates.
  *
- *   page = one block of `tokens_per_block` tokens, all layers:
+ *   page = one block of `tokens_per_block` tokens, all layers of a life cycle:
  *
  *     for each layer: | K (kv_head, token, head_dim) | V (kv_head, token, head_dim) |
  *
@@ -13,8 +13,16 @@
 
 #include "kv/ids.h"
 
+/* A life cycle: the layers whose pages live and die together (engine.md 1.2).
+ * Layers of equal values share one. */
+enum { KV_LIFE_COUNT_MAX = 4 };
+struct kv_life {
+    uint32_t window; /* a query at p sees keys from p + 1 - window on; 0: all */
+    uint32_t sink_tokens; /* first tokens that stay visible; 0 without window */
+};
+
 struct kv_layout {
-    uint32_t layer_count;
+    uint32_t layer_count; /* of this life cycle */
     uint32_t kv_head_count;
     uint32_t head_dim;
     uint32_t tokens_per_block;
@@ -41,6 +49,15 @@ static inline size_t kv_layout_key_offset(const struct kv_layout *layout,
                layout->element_bytes;
 }
 
+/* What a model asks of the cache. */
+struct kv_shape {
+    uint32_t life_count; /* 1 .. KV_LIFE_COUNT_MAX */
+    struct kv_life lives[KV_LIFE_COUNT_MAX];
+    struct kv_layout layouts[KV_LIFE_COUNT_MAX];
+};
+
+/* Pages of one life cycle. Two of equal page size may lie in one pool: then
+ * base and count are the same, and so is who hands the pages out. */
 struct kv_pool_view {
     uint8_t *base; /* page_count * page_bytes, 64-byte aligned */
     size_t page_bytes;

@@ -1,0 +1,411 @@
+#include "kv/manager.h"
+
+#include "base/mem.h"
+#include "kv/manager_state.h"
+
+/* -- options -------------------------------------------------------------- */
+
+static enum err check_lives(const struct kv_manager_options *options,
+                            struct why *why)
+{
+    if (options->life_count == 0 || options->life_count > KV_LIFE_COUNT_MAX) {
+        return why_say(why, ERR_INVALID, "life_count: %u is not 1 to %d",
+                       options->life_count, KV_LIFE_COUNT_MAX);
+    }
+    if (options->group_count == 0 ||
+        options->group_count > options->life_count) {
+        return why_say(why, ERR_INVALID, "group_count: %u is not 1 to %u",
+                       options->group_count, options->life_count);
+    }
+    for (uint32_t life = 0; life < options->life_count; life++) {
+        if (options->group_of[life] >= options->group_count) {
+            return why_say(why, ERR_INVALID, "group_of[%u]: no group %u", life,
+                           options->group_of[life]);
+        }
+        if (options->lives[life].window == 0 &&
+            options->lives[life].sink_tokens > 0) {
+            return why_say(why, ERR_INVALID,
+                           "lives[%u].sink_tokens: sinks need a window", life);
+        }
+    }
+    return OK;
+}
+
+static enum err check_sizes(const struct kv_manager_options *options,
+                            struct why *why)
+{
+    uint32_t block = options->tokens_per_block;
+    if (block == 0 || (block & (block - 1)) != 0 ||
+        block > PREFIX_BLOCK_TOKENS_MAX) {
+        return why_say(why, ERR_INVALID,
+                       "tokens_per_block: %u is no power of two up to %d",
+                       block, PREFIX_BLOCK_TOKENS_MAX);
+    }
+    if (options->level_count == 0 ||
+        options->level_count > KV_LEVEL_COUNT_MAX) {
+        return why_say(why, ERR_INVALID, "level_count: %u is not 1 to %d",
+                       options->level_count, KV_LEVEL_COUNT_MAX);
+    }
+    if (options->seq_count_max == 0 || options->block_count_max == 0) {
+        return why_say(why, ERR_INVALID, "%s: must not be 0",
+                       options->seq_count_max == 0 ? "seq_count_max"
+                                                   : "block_count_max");
+    }
+    if (options->block_count_max > UINT32_MAX / block) {
+        return why_say(why, ERR_INVALID,
+                       "block_count_max: %u blocks of %u tokens are too many",
+                       options->block_count_max, block);
+    }
+    if (options->offload_priority_min > KV_PRIORITY_MAX) {
+        return why_say(why, ERR_INVALID, "offload_priority_min: %u is over %d",
+                       options->offload_priority_min, KV_PRIORITY_MAX);
+    }
+    return OK;
+}
+
+/* A pool that cannot hold one sequence to its end would never let it end. */
+static enum err check_pools(const struct kv_manager_options *options,
+                            struct why *why)
+{
+    uint32_t tokens = options->block_count_max * options->tokens_per_block;
+    uint32_t step = options->step_max < tokens ? options->step_max : tokens;
+    for (uint32_t group = 0; group < options->group_count; group++) {
+        uint64_t need = 0;
+        for (uint32_t life = 0; life < options->life_count; life++) {
+            if (options->group_of[life] == group) {
+                need +=
+                    kv_life_blocks_max(&options->lives[life],
+                                       options->tokens_per_block, tokens, step);
+            }
+        }
+        if (options->slot_counts[0][group] < need) {
+            return why_say(why, ERR_FULL,
+                           "slot_counts[0][%u]: %u pages, but one sequence of "
+                           "%u tokens in steps of %u takes %llu",
+                           group, options->slot_counts[0][group], tokens, step,
+                           (unsigned long long)need);
+        }
+    }
+    return OK;
+}
+
+static uint32_t slots_of(const struct kv_manager_options *options,
+                         uint32_t group)
+{
+    uint32_t count = 0;
+    for (uint32_t level = 0; level < options->level_count; level++) {
+        count += options->slot_counts[level][group];
+    }
+    return count;
+}
+
+static uint32_t all_slots(const struct kv_manager_options *options)
+{
+    uint32_t count = 0;
+    for (uint32_t group = 0; group < options->group_count; group++) {
+        count += slots_of(options, group);
+    }
+    return count;
+}
+
+/* Each node stands on a full-attention page. Without such a life cycle a chain's
+ * nodes outlive their pages for as long as its end is here: some are granted. */
+static uint32_t count_nodes(const struct kv_manager_options *options)
+{
+    uint32_t count = UINT32_MAX;
+    for (uint32_t life = 0; life < options->life_count; life++) {
+        uint32_t slots = slots_of(options, options->group_of[life]);
+        if (options->lives[life].window == 0 && slots < count) {
+            count = slots;
+        }
+    }
+    return count < UINT32_MAX ? count : 4 * all_slots(options);
+}
+
+static void set_defaults(struct kv_manager *manager)
+{
+    struct kv_manager_options *options = &manager->options;
+    uint32_t lives = options->life_count;
+    uint32_t tokens = options->block_count_max * options->tokens_per_block;
+    options->step_max = options->step_max == 0 || options->step_max > tokens
+                            ? tokens
+                            : options->step_max;
+    manager->batch_max = lives * options->block_count_max + lives;
+    if (options->order_max == 0) {
+        uint32_t copies = 2 * lives * options->seq_count_max;
+        uint32_t moves = options->level_count > 1 ? 2 * manager->batch_max : 0;
+        options->order_max = copies + moves;
+    }
+    manager->plan_count =
+        options->plan_max > 0 ? options->plan_max : 2 * options->seq_count_max;
+    /* Without lower levels nothing is ever looked for among victims but what
+     * kv_manager_clear drops, a batch at a time. */
+    manager->victim_max = manager->batch_max;
+    for (uint32_t group = 0; group < options->group_count; group++) {
+        uint32_t slots = options->slot_counts[0][group];
+        if (options->level_count > 1 && slots > manager->victim_max) {
+            manager->victim_max = slots;
+        }
+    }
+    manager->is_all_windowed = true;
+    manager->page_count = all_slots(options) + 2 * options->order_max;
+    for (uint32_t life = 0; life < lives; life++) {
+        const struct kv_life *rule = &options->lives[life];
+        manager->sinks[life] =
+            kv_blocks_of(rule->sink_tokens, options->tokens_per_block);
+        manager->is_all_windowed &= rule->window > 0;
+        if (rule->window > 0) {
+            manager->plan_entry_max +=
+                kv_blocks_of(rule->window, options->tokens_per_block) + 1;
+        }
+    }
+}
+
+/* -- life ----------------------------------------------------------------- */
+
+static void reserve_parts(struct kv_manager *manager)
+{
+    const struct kv_manager_options *options = &manager->options;
+    struct kv_store_options store = {
+        .life_count = options->life_count,
+        .group_count = options->group_count,
+        .level_count = options->level_count,
+        .offload_priority_min = options->offload_priority_min,
+        .order_max = options->order_max,
+        .watch = kv_watch(manager),
+    };
+    struct kv_tree_options tree = {
+        .tokens_per_block = options->tokens_per_block,
+        .life_count = options->life_count,
+        .node_max = count_nodes(options),
+        .enable_partial = options->enable_partial,
+    };
+    for (uint32_t i = 0; i < KV_LIFE_COUNT_MAX; i++) {
+        store.group_of[i] = options->group_of[i];
+        tree.lives[i] = options->lives[i];
+        for (uint32_t level = 0; level < options->level_count; level++) {
+            store.slot_counts[level][i] = options->slot_counts[level][i];
+        }
+    }
+    manager->store = kv_store_create(&store);
+    tree.store = manager->store;
+    manager->tree = kv_tree_create(&tree);
+    if (options->event_max > 0) {
+        manager->events =
+            kv_events_create(options->event_max, options->tokens_per_block);
+    }
+}
+
+static void reserve_seqs(struct kv_manager *manager)
+{
+    const struct kv_manager_options *options = &manager->options;
+    size_t seqs = options->seq_count_max;
+    size_t rows = seqs * options->life_count * options->block_count_max;
+    manager->seqs = mem_new_array(seqs, sizeof(manager->seqs[0]));
+    manager->insides = mem_new_array(seqs, sizeof(manager->insides[0]));
+    manager->tables = mem_new_array(rows, sizeof(manager->tables[0]));
+    manager->refs = mem_new_array(rows, sizeof(manager->refs[0]));
+    for (size_t i = 0; i < rows; i++) {
+        manager->tables[i] = KV_PAGE_NONE;
+        manager->refs[i] = KV_REF_NONE;
+    }
+    for (size_t i = seqs; i > 0; i--) {
+        struct kv_seq *seq = &manager->seqs[i - 1];
+        struct kv_seq_inside *inside = &manager->insides[i - 1];
+        size_t row = (i - 1) * options->life_count;
+        for (uint32_t life = 0; life < options->life_count; life++) {
+            size_t at = (row + life) * options->block_count_max;
+            seq->tables[life] = manager->tables + at;
+            inside->refs[life] = manager->refs + at;
+        }
+        seq->inside = inside;
+        inside->manager = manager;
+        inside->next_free = manager->free_seqs;
+        manager->free_seqs = seq;
+    }
+}
+
+static void reserve_plans(struct kv_manager *manager)
+{
+    if (manager->plan_entry_max == 0) {
+        manager->plan_count = 0; /* nothing could ever be in one */
+    }
+    size_t count = manager->plan_count;
+    size_t entries = manager->plan_entry_max;
+    manager->plans = mem_new_array(count, sizeof(manager->plans[0]));
+    manager->plan_entries =
+        mem_new_array(count * entries, sizeof(manager->plan_entries[0]));
+    for (size_t i = count; i > 0; i--) {
+        manager->plans[i - 1].entries =
+            manager->plan_entries + (i - 1) * entries;
+        manager->plans[i - 1].next_free = manager->free_plan;
+        manager->free_plan = (kv_plan)i;
+    }
+}
+
+static void announce_pools(struct kv_manager *manager)
+{
+    for (uint32_t life = 0; life < manager->options.life_count; life++) {
+        uint32_t blocks[KV_LEVEL_COUNT_MAX] = {0};
+        for (uint32_t level = 0; level < manager->options.level_count;
+             level++) {
+            blocks[level] =
+                manager->options.slot_counts[level][kv_group_of(manager, life)];
+        }
+        kv_events_created(manager->events, (uint8_t)life, blocks);
+    }
+}
+
+enum err kv_manager_create(const struct kv_manager_options *options,
+                           struct why *why, struct kv_manager **manager_out)
+{
+    enum err err = check_lives(options, why);
+    err = err == OK ? check_sizes(options, why) : err;
+    err = err == OK ? check_pools(options, why) : err;
+    if (err != OK) {
+        return err;
+    }
+    struct kv_manager *manager = mem_new(sizeof(*manager));
+    manager->options = *options;
+    set_defaults(manager);
+    reserve_parts(manager);
+    reserve_seqs(manager);
+    reserve_plans(manager);
+    size_t blocks = options->block_count_max;
+    size_t batch = manager->batch_max;
+    manager->chain = mem_new_array(blocks, sizeof(manager->chain[0]));
+    manager->batch = mem_new_array(batch, sizeof(manager->batch[0]));
+    manager->fresh = mem_new_array(batch, sizeof(manager->fresh[0]));
+    manager->victims =
+        mem_new_array(manager->victim_max, sizeof(manager->victims[0]));
+    manager->sides =
+        mem_new_array(manager->page_count, sizeof(manager->sides[0]));
+    if (manager->events != NULL) {
+        announce_pools(manager);
+    }
+    *manager_out = manager;
+    return OK;
+}
+
+void kv_manager_destroy(struct kv_manager *manager)
+{
+    if (manager == NULL) {
+        return;
+    }
+    mem_free(manager->sides);
+    mem_free(manager->victims);
+    mem_free(manager->fresh);
+    mem_free(manager->batch);
+    mem_free(manager->chain);
+    mem_free(manager->plan_entries);
+    mem_free(manager->plans);
+    mem_free(manager->refs);
+    mem_free(manager->tables);
+    mem_free(manager->insides);
+    mem_free(manager->seqs);
+    kv_tree_destroy(manager->tree);
+    kv_store_destroy(manager->store);
+    kv_events_destroy(manager->events);
+    mem_free(manager);
+}
+
+/* -- look-up -------------------------------------------------------------- */
+
+struct kv_match kv_manager_probe(const struct kv_manager *manager,
+                                 const struct kv_prompt *prompt)
+{
+    if (!manager->options.enable_reuse) {
+        return (struct kv_match){0};
+    }
+    return kv_tree_match(manager->tree, prompt, NULL);
+}
+
+void kv_room_need(const struct kv_manager *manager, uint32_t token_total,
+                  uint32_t reused, uint32_t need_out[KV_LIFE_COUNT_MAX])
+{
+    uint32_t block_tokens = kv_block_tokens(manager);
+    uint32_t shared = reused / block_tokens;
+    uint32_t all = kv_blocks_of(token_total, block_tokens);
+    for (uint32_t life = 0; life < manager->options.life_count; life++) {
+        uint32_t most =
+            kv_life_blocks_max(&manager->options.lives[life], block_tokens,
+                               token_total, manager->options.step_max);
+        /* Sinks stay shared to the end; a window moves on. */
+        uint32_t stay = manager->options.lives[life].window == 0 ||
+                                shared < manager->sinks[life]
+                            ? shared
+                            : manager->sinks[life];
+        uint32_t rest = all > shared ? all - shared : 0;
+        most = most > stay ? most - stay : 0;
+        need_out[life] = most < rest ? most : rest;
+    }
+}
+
+void kv_room_fork_need(const struct kv_manager *manager,
+                       const struct kv_promise *promise,
+                       uint32_t need_out[KV_LIFE_COUNT_MAX])
+{
+    uint32_t block_tokens = kv_block_tokens(manager);
+    uint32_t full = promise->fork_at / block_tokens;
+    kv_room_need(manager, promise->token_total, promise->fork_at, need_out);
+    for (uint32_t life = 0; life < manager->options.life_count; life++) {
+        const struct kv_life *rule = &manager->options.lives[life];
+        uint32_t first =
+            kv_life_stale(rule, block_tokens, promise->fork_at).end;
+        first = first > manager->sinks[life] ? first : manager->sinks[life];
+        if (rule->window > 0 && full > first) {
+            need_out[life] += full - first;
+        }
+    }
+}
+
+void kv_manager_need(const struct kv_manager *manager,
+                     const struct kv_promise *promise, uint32_t reused,
+                     uint32_t need_out[KV_LIFE_COUNT_MAX])
+{
+    uint32_t each[KV_LIFE_COUNT_MAX];
+    kv_room_need(manager, promise->token_total, reused, need_out);
+    kv_room_fork_need(manager, promise, each);
+    for (uint32_t life = 0; life < manager->options.life_count; life++) {
+        need_out[life] += promise->fork_count * each[life];
+    }
+}
+
+uint64_t kv_manager_epoch(const struct kv_manager *manager)
+{
+    return kv_tree_epoch(manager->tree);
+}
+
+/* -- the shell's side ----------------------------------------------------- */
+
+void kv_manager_tick(struct kv_manager *manager, uint64_t now_ms)
+{
+    manager->now_ms = now_ms;
+    kv_store_tick(manager->store, now_ms);
+    if (manager->events != NULL) {
+        kv_events_flush(manager->events);
+    }
+}
+
+const struct kv_order *kv_manager_orders(const struct kv_manager *manager,
+                                         uint32_t *count_out)
+{
+    return kv_store_orders(manager->store, count_out);
+}
+
+void kv_manager_orders_taken(struct kv_manager *manager, uint32_t count)
+{
+    kv_store_orders_taken(manager->store, count);
+}
+
+void kv_manager_order_done(struct kv_manager *manager, kv_ticket ticket,
+                           bool is_ok)
+{
+    manager->orders_done++;
+    kv_store_order_done(manager->store, ticket, is_ok);
+}
+
+struct kv_events *kv_manager_events(struct kv_manager *manager)
+{
+    return manager->events;
+}

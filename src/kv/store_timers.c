@@ -1,0 +1,151 @@
+/* Priorities and when they end: a heap by the time of it, the soonest on top, of
+ * those pages only whose priority does end. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "kv/store_state.h"
+
+enum { TIMER_NONE = UINT16_MAX };
+
+void kv_timers_init(struct kv_timers *timers, uint32_t capacity)
+{
+    *timers = (struct kv_timers){.capacity = capacity, .free = TIMER_NONE};
+    timers->timers = mem_new_array(capacity, sizeof(*timers->timers));
+    timers->heap = mem_new_array(capacity, sizeof(*timers->heap));
+    for (uint32_t i = capacity; i > 0; i--) {
+        timers->timers[i - 1].page = timers->free;
+        timers->free = i - 1;
+    }
+}
+
+void kv_timers_finish(struct kv_timers *timers)
+{
+    mem_free(timers->timers);
+    mem_free(timers->heap);
+}
+
+static uint64_t expiry_at(const struct kv_timers *timers, uint32_t at)
+{
+    return timers->timers[timers->heap[at]].expiry_ms;
+}
+
+static void put(struct kv_timers *timers, uint32_t at, uint16_t timer)
+{
+    timers->heap[at] = timer;
+    timers->timers[timer].heap_at = at;
+}
+
+/* Finds the place of `timer`, given that `at` is empty. */
+static void settle(struct kv_timers *timers, uint32_t at, uint16_t timer)
+{
+    uint64_t expiry_ms = timers->timers[timer].expiry_ms;
+    while (at > 0 && expiry_at(timers, (at - 1) / 2) > expiry_ms) {
+        put(timers, at, timers->heap[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child + 1 < timers->count &&
+            expiry_at(timers, child + 1) < expiry_at(timers, child)) {
+            child++;
+        }
+        if (child >= timers->count || expiry_at(timers, child) >= expiry_ms) {
+            break;
+        }
+        put(timers, at, timers->heap[child]);
+        at = child;
+    }
+    put(timers, at, timer);
+}
+
+void kv_timers_cancel(struct kv_store *store, struct kv_page *page)
+{
+    struct kv_timers *timers = &store->timers;
+    if (page->timer == 0) {
+        return;
+    }
+    uint16_t timer = (uint16_t)(page->timer - 1);
+    uint32_t at = timers->timers[timer].heap_at;
+    page->timer = 0;
+    timers->count--;
+    if (at < timers->count) {
+        settle(timers, at, timers->heap[timers->count]);
+    }
+    timers->timers[timer].page = timers->free;
+    timers->free = timer;
+}
+
+static void arm(struct kv_store *store, kv_ref ref, uint64_t expiry_ms)
+{
+    struct kv_timers *timers = &store->timers;
+    uint16_t timer = (uint16_t)timers->free;
+    timers->free = timers->timers[timer].page;
+    timers->timers[timer].page = ref;
+    timers->timers[timer].expiry_ms = expiry_ms;
+    kv_page_of(store, ref)->timer = (uint16_t)(timer + 1);
+    timers->count++;
+    settle(timers, timers->count - 1, timer);
+}
+
+static void set_priority(struct kv_store *store, kv_ref ref, uint8_t priority)
+{
+    struct kv_page *page = kv_page_of(store, ref);
+    if (page->priority == priority) {
+        return;
+    }
+    if (!(page->flags & KV_PAGE_QUEUED)) {
+        page->priority = priority;
+        return;
+    }
+    kv_queue_unlink(store, ref);
+    page->priority = priority;
+    kv_queue_insert(store, ref);
+}
+
+void kv_store_retain(struct kv_store *store, kv_ref ref, uint8_t priority,
+                     uint64_t expiry_ms)
+{
+    struct kv_page *page = kv_page_of(store, ref);
+    CHECK(page->flags & KV_PAGE_USED);
+    CHECK(priority <= KV_PRIORITY_MAX);
+    kv_timers_cancel(store, page);
+    if (expiry_ms != UINT64_MAX) {
+        bool is_over = expiry_ms <= store->now_ms;
+        if (is_over || store->timers.free == TIMER_NONE) {
+            priority = KV_PRIORITY_DEFAULT;
+        } else {
+            arm(store, ref, expiry_ms);
+        }
+    }
+    set_priority(store, ref, priority);
+}
+
+void kv_store_tick(struct kv_store *store, uint64_t now_ms)
+{
+    struct kv_timers *timers = &store->timers;
+    store->now_ms = now_ms;
+    while (timers->count > 0 && expiry_at(timers, 0) <= now_ms) {
+        kv_ref ref = timers->timers[timers->heap[0]].page;
+        kv_timers_cancel(store, kv_page_of(store, ref));
+        set_priority(store, ref, KV_PRIORITY_DEFAULT);
+    }
+}
+
+bool kv_timers_are_valid(const struct kv_store *store)
+{
+    const struct kv_timers *timers = &store->timers;
+    for (uint32_t at = 0; at < timers->count; at++) {
+        const struct kv_timer *timer = &timers->timers[timers->heap[at]];
+        const struct kv_page *page = kv_page_of(store, timer->page);
+        if (timer->heap_at != at || timer->expiry_ms <= store->now_ms ||
+            page->timer != timers->heap[at] + 1 ||
+            !(page->flags & KV_PAGE_USED) ||
+            (at > 0 && expiry_at(timers, (at - 1) / 2) > timer->expiry_ms)) {
+            return false;
+        }
+    }
+    uint32_t timed = 0;
+    for (kv_ref ref = 0; ref < store->page_count; ref++) {
+        timed += kv_page_of(store, ref)->timer != 0;
+    }
+    return timed == timers->count;
+}
