@@ -3,91 +3,7 @@
 #include "base/mem.h"
 #include "kv/manager_state.h"
 
-/* -- options -------------------------------------------------------------- */
-
-static enum err check_lives(const struct kv_manager_options *options,
-                            struct why *why)
-{
-    if (options->life_count == 0 || options->life_count > KV_LIFE_COUNT_MAX) {
-        return why_say(why, ERR_INVALID, "life_count: %u is not 1 to %d",
-                       options->life_count, KV_LIFE_COUNT_MAX);
-    }
-    if (options->group_count == 0 ||
-        options->group_count > options->life_count) {
-        return why_say(why, ERR_INVALID, "group_count: %u is not 1 to %u",
-                       options->group_count, options->life_count);
-    }
-    for (uint32_t life = 0; life < options->life_count; life++) {
-        if (options->group_of[life] >= options->group_count) {
-            return why_say(why, ERR_INVALID, "group_of[%u]: no group %u", life,
-                           options->group_of[life]);
-        }
-        if (options->lives[life].window == 0 &&
-            options->lives[life].sink_tokens > 0) {
-            return why_say(why, ERR_INVALID,
-                           "lives[%u].sink_tokens: sinks need a window", life);
-        }
-    }
-    return OK;
-}
-
-static enum err check_sizes(const struct kv_manager_options *options,
-                            struct why *why)
-{
-    uint32_t block = options->tokens_per_block;
-    if (block == 0 || (block & (block - 1)) != 0 ||
-        block > PREFIX_BLOCK_TOKENS_MAX) {
-        return why_say(why, ERR_INVALID,
-                       "tokens_per_block: %u is no power of two up to %d",
-                       block, PREFIX_BLOCK_TOKENS_MAX);
-    }
-    if (options->level_count == 0 ||
-        options->level_count > KV_LEVEL_COUNT_MAX) {
-        return why_say(why, ERR_INVALID, "level_count: %u is not 1 to %d",
-                       options->level_count, KV_LEVEL_COUNT_MAX);
-    }
-    if (options->seq_count_max == 0 || options->block_count_max == 0) {
-        return why_say(why, ERR_INVALID, "%s: must not be 0",
-                       options->seq_count_max == 0 ? "seq_count_max"
-                                                   : "block_count_max");
-    }
-    if (options->block_count_max > UINT32_MAX / block) {
-        return why_say(why, ERR_INVALID,
-                       "block_count_max: %u blocks of %u tokens are too many",
-                       options->block_count_max, block);
-    }
-    if (options->offload_priority_min > KV_PRIORITY_MAX) {
-        return why_say(why, ERR_INVALID, "offload_priority_min: %u is over %d",
-                       options->offload_priority_min, KV_PRIORITY_MAX);
-    }
-    return OK;
-}
-
-/* A pool that cannot hold one sequence to its end would never let it end. */
-static enum err check_pools(const struct kv_manager_options *options,
-                            struct why *why)
-{
-    uint32_t tokens = options->block_count_max * options->tokens_per_block;
-    uint32_t step = options->step_max < tokens ? options->step_max : tokens;
-    for (uint32_t group = 0; group < options->group_count; group++) {
-        uint64_t need = 0;
-        for (uint32_t life = 0; life < options->life_count; life++) {
-            if (options->group_of[life] == group) {
-                need +=
-                    kv_life_blocks_max(&options->lives[life],
-                                       options->tokens_per_block, tokens, step);
-            }
-        }
-        if (options->slot_counts[0][group] < need) {
-            return why_say(why, ERR_FULL,
-                           "slot_counts[0][%u]: %u pages, but one sequence of "
-                           "%u tokens in steps of %u takes %llu",
-                           group, options->slot_counts[0][group], tokens, step,
-                           (unsigned long long)need);
-        }
-    }
-    return OK;
-}
+/* -- sizes ---------------------------------------------------------------- */
 
 static uint32_t slots_of(const struct kv_manager_options *options,
                          uint32_t group)
@@ -138,13 +54,15 @@ static void set_defaults(struct kv_manager *manager)
     }
     manager->plan_count =
         options->plan_max > 0 ? options->plan_max : 2 * options->seq_count_max;
-    /* Without lower levels nothing is ever looked for among victims but what
-     * kv_manager_clear drops, a batch at a time. */
+    /* On the last level all that is queued may be dropped, and a batch at a time
+     * will do; above it what may be can stand behind any number of held ones. */
     manager->victim_max = manager->batch_max;
-    for (uint32_t group = 0; group < options->group_count; group++) {
-        uint32_t slots = options->slot_counts[0][group];
-        if (options->level_count > 1 && slots > manager->victim_max) {
-            manager->victim_max = slots;
+    for (uint32_t level = 0; level + 1 < options->level_count; level++) {
+        for (uint32_t group = 0; group < options->group_count; group++) {
+            uint32_t slots = options->slot_counts[level][group];
+            if (slots > manager->victim_max) {
+                manager->victim_max = slots;
+            }
         }
     }
     manager->is_all_windowed = true;
@@ -163,7 +81,7 @@ static void set_defaults(struct kv_manager *manager)
 
 /* -- life ----------------------------------------------------------------- */
 
-static void reserve_parts(struct kv_manager *manager)
+static bool reserve_parts(struct kv_manager *manager)
 {
     const struct kv_manager_options *options = &manager->options;
     struct kv_store_options store = {
@@ -188,12 +106,15 @@ static void reserve_parts(struct kv_manager *manager)
         }
     }
     manager->store = kv_store_create(&store);
+    manager->pages = kv_store_pages(manager->store);
     tree.store = manager->store;
     manager->tree = kv_tree_create(&tree);
     if (options->event_max > 0) {
         manager->events =
             kv_events_create(options->event_max, options->tokens_per_block);
     }
+    return manager->tree != NULL &&
+           (options->event_max == 0 || manager->events != NULL);
 }
 
 static void reserve_seqs(struct kv_manager *manager)
@@ -259,16 +180,20 @@ static void announce_pools(struct kv_manager *manager)
 enum err kv_manager_create(const struct kv_manager_options *options,
                            struct why *why, struct kv_manager **manager_out)
 {
-    enum err err = check_lives(options, why);
-    err = err == OK ? check_sizes(options, why) : err;
-    err = err == OK ? check_pools(options, why) : err;
+    enum err err = kv_manager_check(options, why);
     if (err != OK) {
         return err;
     }
     struct kv_manager *manager = mem_new(sizeof(*manager));
     manager->options = *options;
     set_defaults(manager);
-    reserve_parts(manager);
+    uint32_t page_count = manager->page_count;
+    if (!reserve_parts(manager)) {
+        kv_manager_destroy(manager);
+        return why_say(why, ERR_NO_MEMORY,
+                       "slot_counts: no memory to keep %u pages in mind",
+                       page_count);
+    }
     reserve_seqs(manager);
     reserve_plans(manager);
     size_t blocks = options->block_count_max;
@@ -347,7 +272,11 @@ void kv_room_fork_need(const struct kv_manager *manager,
 {
     uint32_t block_tokens = kv_block_tokens(manager);
     uint32_t full = promise->fork_at / block_tokens;
-    kv_room_need(manager, promise->token_total, promise->fork_at, need_out);
+    /* Who forks beyond what it was promised forks with a copy all the same. */
+    uint32_t total = promise->token_total > promise->fork_at
+                         ? promise->token_total
+                         : promise->fork_at;
+    kv_room_need(manager, total, promise->fork_at, need_out);
     for (uint32_t life = 0; life < manager->options.life_count; life++) {
         const struct kv_life *rule = &manager->options.lives[life];
         uint32_t first =

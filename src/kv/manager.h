@@ -72,7 +72,8 @@ struct kv_manager_options {
 
 struct kv_manager;
 /* ERR_INVALID names the field; ERR_FULL: pools too small for one sequence of
- * block_count_max blocks, with the sums (engine.md 1.4). */
+ * block_count_max blocks, with the sums (engine.md 1.4). ERR_NO_MEMORY: the system
+ * gave none for what is kept of pages and tokens. */
 MUST_USE enum err kv_manager_create(const struct kv_manager_options *options,
                                     struct why *why,
                                     struct kv_manager **manager_out);

@@ -10,7 +10,9 @@ struct census {
     uint16_t *locks; /* (page_count) of them, active */
     uint32_t shadow[KV_LIFE_COUNT_MAX];
     uint32_t promised[KV_LIFE_COUNT_MAX];
-    uint32_t owed, seqs, active, promises, pinned;
+    uint32_t owed[KV_LIFE_COUNT_MAX];
+    uint32_t leased[KV_LIFE_COUNT_MAX]; /* pages that only leases keep */
+    uint32_t seqs, active, promises, pinned;
 };
 
 /* -- a sequence ----------------------------------------------------------- */
@@ -57,7 +59,7 @@ static bool is_promise_valid(struct census *census, const struct kv_seq *seq,
     census->promised[kv_group_of(census->manager, life)] +=
         seq->promised[life] +
         inside->promise.fork_count * inside->fork_each[life];
-    census->owed += inside->owed[life];
+    census->owed[kv_group_of(census->manager, life)] += inside->owed[life];
     bool is_empty = given == 0 && quota == 0 && inside->promise.fork_count == 0;
     return inside->own[life] == own && given <= left &&
            (inside->has_promise || is_empty);
@@ -92,7 +94,7 @@ static bool is_seq_valid(struct census *census, const struct kv_seq *seq)
 /* -- the whole ------------------------------------------------------------ */
 
 /* Users are sequences and leases, and no one else. */
-static bool are_users_valid(const struct census *census)
+static bool are_users_valid(struct census *census)
 {
     const struct kv_manager *manager = census->manager;
     for (kv_ref ref = 0; ref < manager->page_count; ref++) {
@@ -104,6 +106,8 @@ static bool are_users_valid(const struct census *census)
         if (!is_used && users == 0) {
             continue;
         }
+        census->leased[kv_group_of(manager, page->life)] +=
+            census->users[ref] == 0;
         if ((uint32_t)page->locks + page->holds != users ||
             page->locks != locks || side->is_counted) {
             return false;
@@ -115,9 +119,12 @@ static bool are_users_valid(const struct census *census)
 static bool are_sums_valid(const struct census *census)
 {
     const struct kv_manager *manager = census->manager;
+    uint32_t owed = 0;
     for (uint32_t group = 0; group < manager->options.group_count; group++) {
+        owed += census->owed[group];
         if (census->shadow[group] != manager->shadow[group] ||
-            census->promised[group] != manager->promised[group]) {
+            census->promised[group] != manager->promised[group] ||
+            census->owed[group] > census->leased[group]) {
             return false;
         }
         if (manager->promise_count > 0 &&
@@ -125,8 +132,7 @@ static bool are_sums_valid(const struct census *census)
             return false;
         }
     }
-    return census->owed == manager->owed &&
-           census->seqs == manager->seq_count &&
+    return owed == manager->owed && census->seqs == manager->seq_count &&
            census->active == manager->active_count &&
            census->promises == manager->promise_count &&
            census->pinned == manager->pinned_count;

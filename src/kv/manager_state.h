@@ -20,15 +20,14 @@
 #include "kv/events_tree.h"
 #include "kv/manager.h"
 
-/* What the manager knows of a page besides kv/store. 8 bytes. */
+/* What the manager knows of a page besides kv/store. 4 bytes. */
 struct kv_side {
-    uint32_t until_s; /* its rank ends; 0: it does not */
     uint16_t leases;
     uint8_t plans; /* it is in */
     uint8_t generation : 7; /* counts how often the tree forgot it */
     uint8_t is_counted : 1; /* scratch of a scan */
 };
-_Static_assert(sizeof(struct kv_side) == 8, "there is one for each page");
+_Static_assert(sizeof(struct kv_side) == 4, "there is one for each page");
 
 struct kv_seq_inside {
     struct kv_manager *manager;
@@ -71,6 +70,7 @@ struct kv_manager {
     bool is_all_windowed; /* no life cycle is full attention */
     uint32_t page_count; /* records of the store */
     struct kv_store *store;
+    const struct kv_page *pages; /* (page_count) of the store, read only */
     struct kv_tree *tree;
     struct kv_events *events; /* NULL: nobody reads them */
     struct kv_seq *seqs; /* (seq_count_max) */
@@ -116,7 +116,8 @@ static inline uint32_t kv_group_of(const struct kv_manager *manager,
 static inline const struct kv_page *kv_manager_page(
     const struct kv_manager *manager, kv_ref page)
 {
-    return kv_store_page(manager->store, page);
+    CHECK(page < manager->page_count);
+    return &manager->pages[page];
 }
 
 static inline struct kv_side *kv_side_of(const struct kv_manager *manager,
@@ -153,6 +154,11 @@ static inline bool kv_is_windowed(const struct kv_manager *manager,
     return manager->options.lives[life].window > 0 &&
            block >= manager->sinks[life];
 }
+
+/* ERR_INVALID names the field; ERR_FULL: see kv_manager_create
+ * (kv/manager_options.c). */
+MUST_USE enum err kv_manager_check(const struct kv_manager_options *options,
+                                   struct why *why);
 
 /* -- room (kv/manager_room.c) --------------------------------------------- */
 
@@ -237,6 +243,12 @@ struct kv_rank {
 struct kv_rank kv_rank_of(const struct kv_manager *manager, kv_ref page);
 /* The least that is enough for both, or a little more. */
 struct kv_rank kv_rank_join(struct kv_rank a, struct kv_rank b);
+/* Does the sequence ask for any, or has any page one? Else commits need not look. */
+bool kv_rank_is_used(const struct kv_manager *manager,
+                     const struct kv_seq *seq);
+/* What a node's pages are worth to whom stands on them, before a commit puts
+ * others in their place. */
+struct kv_rank kv_rank_floor(const struct kv_manager *manager, kv_node node);
 /* Gives the pages of a block just committed, old ones too, the rank that the
  * sequence's rules ask for, at least `least`, and no ancestor less. */
 void kv_rank_node(struct kv_manager *manager, const struct kv_seq *seq,
@@ -254,5 +266,5 @@ void kv_watch_leave(struct kv_manager *manager, kv_ref page);
  * none is left. */
 void kv_watch_drop(struct kv_manager *manager, uint8_t level, uint32_t group,
                    uint32_t free_min);
-/* The page's place in the tree is about to be taken by another one. */
+/* The page's place in the tree has been taken by another one. */
 void kv_watch_displace(struct kv_manager *manager, kv_ref page);

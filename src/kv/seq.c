@@ -86,8 +86,9 @@ static void for_needed(struct kv_manager *manager, uint32_t tokens,
     }
 }
 
-/* What a claim takes from others' room: pages that were nobody's, and shares of
- * windowed ones that are somebody's. */
+/* What a claim takes from others' room: pages that were nobody's, those that only
+ * a lease keeps from whom they are owed to, and shares of windowed ones that are
+ * somebody's. */
 static void add_claim(struct kv_manager *manager, uint32_t life, uint32_t block,
                       kv_ref page, void *context)
 {
@@ -95,8 +96,10 @@ static void add_claim(struct kv_manager *manager, uint32_t life, uint32_t block,
     uint32_t users = kv_users(manager, page);
     const struct kv_page *record = kv_manager_page(manager, page);
     bool is_droppable = record->locks == 0 && record->holds == 0;
+    bool is_leased = users == 0 && !is_droppable;
     by_group[kv_group_of(manager, life)] +=
         (is_droppable && record->level == 0) ||
+        (is_leased && manager->owed > 0) ||
         (users > 0 && kv_is_windowed(manager, life, block));
 }
 
@@ -135,8 +138,10 @@ static void claim(struct kv_manager *manager, struct kv_seq *seq,
     seq->block_count = kv_blocks_of(tokens, block_tokens);
     inside->claimed = tokens / block_tokens;
     inside->counted = seq->block_count;
-    inside->shared_tail =
-        is_partial ? (uint8_t)((1u << manager->options.life_count) - 1) : 0;
+    if (is_partial) {
+        inside->shared_tail =
+            (uint8_t)((1u << manager->options.life_count) - 1);
+    }
     kv_seq_set_history(manager, seq, tokens);
     manager->totals.blocks_reused_full += inside->claimed;
     manager->totals.blocks_reused_partial += is_partial;
@@ -160,6 +165,7 @@ enum err kv_seq_open(struct kv_manager *manager, const struct kv_prompt *prompt,
     seq->inside->root = *prompt->root;
     seq->inside->prompt_tokens = prompt->token_count + 1;
     claim(manager, seq, tokens);
+    kv_room_settle(manager);
     *seq_out = seq;
     return OK;
 }

@@ -10,6 +10,8 @@ struct act {
     const struct prefix_key *keys;
     const int32_t *tokens;
     kv_node parent; /* of the block to come; KV_NODE_NONE: it is the first */
+    bool is_ranked; /* not all pages are worth the same */
+    bool is_new; /* the block before was: so will those to come */
 };
 
 static bool is_stopped(const struct act *act)
@@ -61,7 +63,39 @@ static bool is_publishable(const struct act *act, uint32_t block)
     return true;
 }
 
+/* -- ranks ---------------------------------------------------------------- */
+
+static struct kv_rank floor_of(const struct act *act, kv_node node)
+{
+    return act->is_ranked ? kv_rank_floor(act->manager, node)
+                          : (struct kv_rank){0, 0};
+}
+
+static void rank_node(struct act *act, kv_node node, uint32_t block,
+                      struct kv_rank least)
+{
+    if (act->is_ranked) {
+        kv_rank_node(act->manager, act->seq, node, block, least);
+    }
+}
+
 /* -- pages to nodes ------------------------------------------------------- */
+
+/* `level_before`: where the page lay that readers know of, if they know one. */
+static void tell(const struct act *act, kv_node node, uint32_t life,
+                 uint8_t level_before)
+{
+    struct kv_manager *manager = act->manager;
+    kv_ref page = kv_tree_page(manager->tree, node, life);
+    if (kv_tree_is_announced(manager->tree, node, life)) {
+        kv_events_tell_updated(manager->events, manager->tree, manager->store,
+                               page, level_before,
+                               kv_manager_page(manager, page)->priority);
+    } else {
+        kv_events_tell_stored(manager->events, manager->tree, manager->store,
+                              node, life);
+    }
+}
 
 /* Puts `page` where the node has one that covers less, lies lower or is not at
  * all. */
@@ -70,52 +104,33 @@ static void give(struct act *act, kv_node node, uint32_t life, kv_ref page,
 {
     struct kv_manager *manager = act->manager;
     const struct kv_page *record = kv_manager_page(manager, page);
-    kv_ref there = kv_tree_page(manager->tree, node, life);
-    bool is_known = kv_tree_is_announced(manager->tree, node, life);
     uint8_t level_before = record->level;
     if (kv_is_in_tree(record) && record->node != node) {
         /* Our tail's page, left in a node by who went on otherwise from there. */
         kv_watch_leave(manager, page);
     }
+    kv_ref there = kv_tree_set_page(manager->tree, node, life, page);
     if (there != KV_REF_NONE && there != page) {
         level_before = kv_manager_page(manager, there)->level;
         kv_watch_displace(manager, there);
     }
-    kv_tree_set_page(manager->tree, node, life, page);
     kv_store_commit(manager->store, page, node, (uint16_t)token_count);
-    if (is_known) {
-        kv_events_tell_updated(manager->events, manager->tree, manager->store,
-                               page, level_before, record->priority);
+    if (manager->events != NULL) {
+        tell(act, node, life, level_before);
     }
-    kv_events_tell_stored(manager->events, manager->tree, manager->store, node,
-                          life);
-}
-
-/* What the node's pages are worth to whom stands on them. */
-static struct kv_rank rank_of_node(const struct kv_manager *manager,
-                                   kv_node node)
-{
-    struct kv_rank rank = {0, 0};
-    for (uint32_t life = 0; life < manager->options.life_count; life++) {
-        kv_ref page = kv_tree_page(manager->tree, node, life);
-        if (page != KV_REF_NONE) {
-            rank = kv_rank_join(rank, kv_rank_of(manager, page));
-        }
-    }
-    return rank;
 }
 
 static void give_all(struct act *act, kv_node node, uint32_t block,
                      uint32_t token_count)
 {
-    struct kv_rank least = rank_of_node(act->manager, node);
+    struct kv_rank least = floor_of(act, node);
     for (uint32_t life = 0; life < act->manager->options.life_count; life++) {
         kv_ref page = own_page(act, life, block);
         if (page != KV_REF_NONE) {
             give(act, node, life, page, token_count);
         }
     }
-    kv_rank_node(act->manager, act->seq, node, block, least);
+    rank_node(act, node, block, least);
 }
 
 /* -- a block that is there already ---------------------------------------- */
@@ -147,7 +162,6 @@ static bool may_join(const struct act *act, kv_node node, uint32_t block)
 
 static void rebase(struct act *act, uint32_t life, uint32_t block, kv_ref there)
 {
-    static const uint32_t NONE[KV_LIFE_COUNT_MAX];
     struct kv_manager *manager = act->manager;
     kv_ref ours = own_page(act, life, block);
     bool is_kept = act->seq->tables[life][block] == KV_PAGE_NONE;
@@ -156,11 +170,11 @@ static void rebase(struct act *act, uint32_t life, uint32_t block, kv_ref there)
         return;
     }
     kv_room_enter(manager, life, block, there);
-    kv_store_hold(manager->store, there);
-    /* It lies on level 0: no slot is asked for. */
-    CHECK(kv_store_lock(manager->store, &there, 1, NONE, NULL) == OK);
+    kv_store_lock_here(manager->store, there);
     kv_room_leave(manager, life, block, ours);
     kv_store_unlock(manager->store, ours);
+    /* If a lease alone kept that page, ours comes free in its place. */
+    kv_room_settle(manager);
     act->seq->inside->refs[life][block] = there;
     act->seq->tables[life][block] = kv_manager_page(manager, there)->slot;
 }
@@ -168,7 +182,7 @@ static void rebase(struct act *act, uint32_t life, uint32_t block, kv_ref there)
 static void join(struct act *act, kv_node node, uint32_t block)
 {
     struct kv_manager *manager = act->manager;
-    struct kv_rank least = rank_of_node(manager, node);
+    struct kv_rank least = floor_of(act, node);
     for (uint32_t life = 0; life < manager->options.life_count; life++) {
         kv_ref ours = own_page(act, life, block);
         kv_ref there = kv_tree_page(manager->tree, node, life);
@@ -181,7 +195,7 @@ static void join(struct act *act, kv_node node, uint32_t block)
             give(act, node, life, ours, kv_block_tokens(manager));
         }
     }
-    kv_rank_node(manager, act->seq, node, block, least);
+    rank_node(act, node, block, least);
 }
 
 /* -- full blocks ---------------------------------------------------------- */
@@ -205,10 +219,11 @@ static bool publish_block(struct act *act, uint32_t block)
         return false;
     }
     kv_node node = KV_NODE_NONE;
-    switch (kv_tree_insert(manager->tree, &act->seq->inside->root, act->parent,
-                           &act->keys[block],
-                           act->tokens + (size_t)block * block_tokens,
-                           block_tokens, manager->store, &node)) {
+    enum kv_insert insert = kv_tree_insert(
+        manager->tree, &act->seq->inside->root, act->parent, &act->keys[block],
+        act->tokens + (size_t)block * block_tokens, block_tokens,
+        manager->store, &node);
+    switch (insert) {
     case KV_INSERT_NEW:
     case KV_INSERT_EXTENDS:
         give_all(act, node, block, block_tokens);
@@ -225,9 +240,18 @@ static bool publish_block(struct act *act, uint32_t block)
         return false;
     }
     act->parent = node;
+    act->is_new = insert == KV_INSERT_NEW;
     act->seq->committed = (block + 1) * block_tokens;
     drop_stale(act, block);
     return true;
+}
+
+static void expect(const struct act *act, uint32_t block, uint32_t end)
+{
+    uint32_t count = end - block < KV_EXPECT_MAX ? end - block : KV_EXPECT_MAX;
+    if (count > 1) {
+        kv_tree_expect(act->manager->tree, &act->keys[block], count);
+    }
 }
 
 static void publish_full(struct act *act, uint32_t position)
@@ -238,7 +262,10 @@ static void publish_full(struct act *act, uint32_t position)
     if (block >= end || !find_parent(act)) {
         return;
     }
-    for (; block < end; block++) {
+    for (uint32_t first = block; block < end; block++) {
+        if (act->is_new && (block - first) % KV_EXPECT_MAX == 0) {
+            expect(act, block, end);
+        }
         if (!publish_block(act, block)) {
             stop(act);
             break;
@@ -317,6 +344,7 @@ static void end_copies(struct kv_manager *manager)
 static bool copy_pages(struct act *act, uint32_t block)
 {
     struct kv_manager *manager = act->manager;
+    act->seq->inside->is_ready = false; /* it writes where the copy reads */
     for (uint32_t life = 0; life < manager->options.life_count; life++) {
         if (kv_store_copy(manager->store, own_page(act, life, block),
                           manager->fresh[life]) != OK) {
@@ -344,11 +372,11 @@ static void copy_tail(struct act *act, uint32_t position,
     }
     kv_node node = insert_tail(act, position, tail_key);
     if (node != KV_NODE_NONE) {
-        struct kv_rank least = rank_of_node(manager, node);
+        struct kv_rank least = floor_of(act, node);
         for (uint32_t life = 0; life < manager->options.life_count; life++) {
             give(act, node, life, manager->fresh[life], count);
         }
-        kv_rank_node(manager, act->seq, node, block, least);
+        rank_node(act, node, block, least);
         act->seq->committed = position;
     }
     end_copies(manager);
@@ -386,7 +414,15 @@ void kv_seq_commit_to(struct kv_manager *manager, struct kv_seq *seq,
     bool is_all = manager->options.commit == KV_COMMIT_ALL;
     bool is_point = is_all || is_final || tail_key != NULL;
     uint32_t committed_before = seq->committed;
-    struct act act = {manager, seq, keys, tokens, KV_NODE_NONE};
+    struct act act = {
+        .manager = manager,
+        .seq = seq,
+        .keys = keys,
+        .tokens = tokens,
+        .parent = KV_NODE_NONE,
+        .is_ranked = kv_rank_is_used(manager, seq),
+        .is_new = true,
+    };
     /* All: what leaves the window now is published on its way out. Else only
      * what is needed at the new end counts. */
     if (!is_all) {

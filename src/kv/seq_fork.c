@@ -48,6 +48,7 @@ static enum err copy_partial(struct kv_manager *manager,
                              const struct kv_seq *parent,
                              const struct fork *fork)
 {
+    parent->inside->is_ready = false; /* it writes where the copy reads */
     for (uint32_t life = 0; life < manager->options.life_count; life++) {
         if (kv_store_copy(manager->store,
                           parent->inside->refs[life][fork->full],

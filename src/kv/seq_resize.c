@@ -9,7 +9,8 @@ struct leave {
     uint32_t shared; /* with other sequences */
     uint32_t leased; /* with a lease alone */
     uint32_t own_gone, own_shared, own_leased; /* of them, of its quota */
-    uint32_t spare; /* of gone: not in the tree, so they may be used anew */
+    uint32_t spare; /* of gone: not in the tree, so they may be used anew;
+                     * counted where any are wanted */
 };
 
 struct step {
@@ -41,7 +42,8 @@ static bool is_spare(const struct kv_manager *manager, kv_ref page)
 }
 
 static void look_at(const struct kv_manager *manager, const struct kv_seq *seq,
-                    uint32_t life, uint32_t block, struct leave *leave)
+                    uint32_t life, uint32_t block, bool is_wanted,
+                    struct leave *leave)
 {
     kv_ref page = seq->inside->refs[life][block];
     bool is_own = block >= seq->inside->claimed;
@@ -54,7 +56,7 @@ static void look_at(const struct kv_manager *manager, const struct kv_seq *seq,
     } else {
         leave->gone++;
         leave->own_gone += is_own;
-        leave->spare += is_spare(manager, page);
+        leave->spare += is_wanted && is_spare(manager, page);
     }
 }
 
@@ -65,12 +67,13 @@ static void plan(const struct kv_manager *manager, const struct kv_seq *seq,
     kv_seq_stale(manager, history, step->stale);
     for (uint32_t life = 0; life < manager->options.life_count; life++) {
         struct kv_range range = leaving(seq, step, life);
-        for (uint32_t block = range.first; block < range.end; block++) {
-            look_at(manager, seq, life, block, &step->leaves[life]);
-        }
         for (uint32_t block = seq->block_count; block < step->block_count;
              block++) {
             step->want[life] += !kv_range_has(step->stale[life], block);
+        }
+        for (uint32_t block = range.first; block < range.end; block++) {
+            look_at(manager, seq, life, block, step->want[life] > 0,
+                    &step->leaves[life]);
         }
     }
 }

@@ -48,9 +48,10 @@ struct kv_rank kv_rank_of(const struct kv_manager *manager, kv_ref page)
     if (priority == KV_PRIORITY_DEFAULT) {
         return DEFAULT_RANK;
     }
-    uint32_t until_s = kv_side_of(manager, page)->until_s;
-    bool is_over = (uint64_t)until_s * 1000 <= manager->now_ms;
-    return (struct kv_rank){priority, is_over ? 0 : until_s};
+    uint64_t expiry_ms = kv_store_expiry(manager->store, page);
+    bool is_for_good = expiry_ms == UINT64_MAX;
+    return (struct kv_rank){priority,
+                            is_for_good ? 0 : (uint32_t)(expiry_ms / 1000)};
 }
 
 static void set_rank(struct kv_manager *manager, kv_ref page,
@@ -62,7 +63,6 @@ static void set_rank(struct kv_manager *manager, kv_ref page,
     }
     uint64_t until_ms =
         rank.until_s == 0 ? UINT64_MAX : (uint64_t)rank.until_s * 1000;
-    kv_side_of(manager, page)->until_s = rank.until_s;
     kv_store_retain(manager->store, page, rank.priority, until_ms);
     kv_events_tell_updated(manager->events, manager->tree, manager->store, page,
                            kv_manager_page(manager, page)->level,
@@ -96,6 +96,24 @@ struct kv_rank kv_rank_join(struct kv_rank a, struct kv_rank b)
         .priority = a.priority > b.priority ? a.priority : b.priority,
         .until_s = ends_before(a.until_s, b.until_s) ? b.until_s : a.until_s,
     };
+}
+
+bool kv_rank_is_used(const struct kv_manager *manager, const struct kv_seq *seq)
+{
+    return seq->inside->rule_count > 0 || seq->inside->has_generated ||
+           kv_store_ranked(manager->store) > 0;
+}
+
+struct kv_rank kv_rank_floor(const struct kv_manager *manager, kv_node node)
+{
+    struct kv_rank rank = {0, 0};
+    for (uint32_t life = 0; life < manager->options.life_count; life++) {
+        kv_ref page = kv_tree_page(manager->tree, node, life);
+        if (page != KV_REF_NONE) {
+            rank = kv_rank_join(rank, kv_rank_of(manager, page));
+        }
+    }
+    return rank;
 }
 
 struct climb {

@@ -53,9 +53,7 @@ struct kv_store *kv_store_create(const struct kv_store_options *options)
         kv_page_recycle(store, ref - 1);
     }
     init_shelves(store);
-    uint32_t timers = store->page_count;
-    timers = timers < KV_TIMER_COUNT_MAX ? timers : KV_TIMER_COUNT_MAX;
-    kv_timers_init(&store->timers, timers);
+    kv_timers_init(&store->timers, store->page_count);
     kv_orders_init(&store->orders, options->order_max);
     return store;
 }
@@ -83,6 +81,11 @@ const struct kv_page *kv_store_page(const struct kv_store *store, kv_ref ref)
 {
     CHECK(ref < store->page_count);
     return kv_page_of(store, ref);
+}
+
+const struct kv_page *kv_store_pages(const struct kv_store *store)
+{
+    return store->pages;
 }
 
 /* The page of a reference that is alive. */
@@ -127,6 +130,7 @@ void kv_page_free(struct kv_store *store, kv_ref ref)
     struct kv_page *page = kv_page_of(store, ref);
     CHECK(!(page->flags & KV_PAGE_QUEUED));
     kv_timers_cancel(store, page);
+    store->ranked -= page->priority != KV_PRIORITY_DEFAULT;
     kv_slots_give(&kv_shelf_of(store, page)->slots, (uint32_t)page->slot);
     page->slot = -1;
     page->node = KV_NODE_NONE;
@@ -143,9 +147,9 @@ void kv_page_settle(struct kv_store *store, kv_ref ref)
         kv_page_free(store, ref);
         return;
     }
-    page->released = kv_store_stamp(store);
-    kv_shelf_of(store, page)->droppable++;
-    kv_queue_insert(store, ref);
+    struct kv_shelf *shelf = kv_shelf_of(store, page);
+    shelf->droppable++;
+    kv_queue_append(store, &shelf->queue, ref);
 }
 
 void kv_page_orphan(struct kv_store *store, kv_ref ref)
@@ -206,6 +210,23 @@ void kv_store_relock(struct kv_store *store, kv_ref ref)
     page->locks++;
 }
 
+void kv_store_lock_here(struct kv_store *store, kv_ref ref)
+{
+    struct kv_page *page = used_page(store, ref);
+    CHECK(page->level == 0);
+    CHECK(page->locks < UINT16_MAX);
+    page->locks++;
+    if (page->locks > 1) {
+        return;
+    }
+    struct kv_shelf *shelf = kv_shelf_of(store, page);
+    *(page->holds > 0 ? &shelf->held : &shelf->droppable) -= 1;
+    shelf->locked++;
+    if (page->flags & KV_PAGE_QUEUED) {
+        kv_queue_unlink(store, ref);
+    }
+}
+
 void kv_store_unlock(struct kv_store *store, kv_ref ref)
 {
     struct kv_page *page = used_page(store, ref);
@@ -221,9 +242,10 @@ void kv_store_unlock(struct kv_store *store, kv_ref ref)
         return;
     }
     shelf->held++;
-    page->released = kv_store_stamp(store);
     if (page->level < store->last) {
-        kv_queue_insert(store, ref);
+        kv_queue_append(store, &shelf->queue, ref);
+    } else {
+        page->released = kv_store_stamp(store);
     }
 }
 

@@ -107,6 +107,8 @@ struct kv_store *kv_store_create(const struct kv_store_options *options);
 void kv_store_destroy(struct kv_store *store); /* NULL is fine */
 
 const struct kv_page *kv_store_page(const struct kv_store *store, kv_ref page);
+/* All records, by kv_ref: where they are for as long as the store lives. */
+const struct kv_page *kv_store_pages(const struct kv_store *store);
 
 /* -- room ----------------------------------------------------------------- */
 
@@ -145,6 +147,9 @@ void kv_store_hold(struct kv_store *store, kv_ref page); /* any level */
 void kv_store_unhold(struct kv_store *store, kv_ref page);
 /* One more lock of a page that is LOCKED (a lease, a fork). */
 void kv_store_relock(struct kv_store *store, kv_ref page);
+/* One more lock of a page that lies on level 0, whatever it was: it takes no room
+ * that others could not have had. */
+void kv_store_lock_here(struct kv_store *store, kv_ref page);
 /* The lock goes, a hold stays (suspend). */
 void kv_store_unlock_to_hold(struct kv_store *store, kv_ref page);
 /* The last one goes: committed pages to the queue's tail, others free; a page
@@ -164,10 +169,14 @@ void kv_store_commit(struct kv_store *store, kv_ref page, kv_node node,
 void kv_store_discard(struct kv_store *store, kv_ref page);
 /* From `priority` until `expiry_ms` (UINT64_MAX: for good), then the default.
  * Counted from the first commitment by the caller. Requeues by the page's own
- * release stamp. At most 65,534 pages have a priority that ends at a time; one
- * more gets the default at once. */
+ * release stamp. One in eight pages, but 1,024 at least and 65,534 at most, may
+ * have a priority that ends; one more gets the default at once. */
 void kv_store_retain(struct kv_store *store, kv_ref page, uint8_t priority,
                      uint64_t expiry_ms);
+/* When the page's priority ends; UINT64_MAX: it does not. */
+uint64_t kv_store_expiry(const struct kv_store *store, kv_ref page);
+/* Pages whose priority is not the default. */
+uint32_t kv_store_ranked(const struct kv_store *store);
 /* Time goes on: what has expired ranks as the default. Cheap when nothing did. */
 void kv_store_tick(struct kv_store *store, uint64_t now_ms);
 

@@ -128,6 +128,16 @@ static kv_ref find_before(const struct kv_store *store, struct kv_queue *queue,
     }
 }
 
+void kv_queue_append(struct kv_store *store, struct kv_queue *queue, kv_ref ref)
+{
+    struct kv_page *page = kv_page_of(store, ref);
+    CHECK(!(page->flags & KV_PAGE_QUEUED));
+    page->released = kv_store_stamp(store);
+    page->prev = queue->tails[page->priority];
+    page->next = KV_REF_NONE;
+    link_in(store, queue, ref);
+}
+
 void kv_queue_insert(struct kv_store *store, kv_ref ref)
 {
     struct kv_page *page = kv_page_of(store, ref);
@@ -172,8 +182,9 @@ static void sift(const struct kv_store *store, uint32_t *heap, uint32_t count,
 }
 
 /* After four thousand million releases: stamps from 1 on, in the same order. */
-static void renumber(struct kv_store *store)
+void kv_store_renumber(struct kv_store *store)
 {
+    CHECK(store->item_count == 0);
     uint32_t *heap = store->items;
     uint32_t count = 0;
     for (kv_ref ref = 0; ref < store->page_count; ref++) {
@@ -191,13 +202,4 @@ static void renumber(struct kv_store *store)
         sift(store, heap, left - 1, 0);
         kv_page_of(store, newest)->released = left;
     }
-}
-
-uint32_t kv_store_stamp(struct kv_store *store)
-{
-    if (store->next_stamp == UINT32_MAX) {
-        CHECK(store->item_count == 0);
-        renumber(store);
-    }
-    return store->next_stamp++;
 }

@@ -15,6 +15,7 @@
 
 enum {
     KV_CLASS_COUNT = KV_PRIORITY_MAX + 1,
+    KV_TIMER_COUNT_MIN = 1024, /* as far as there are pages */
     KV_TIMER_COUNT_MAX = UINT16_MAX - 1,
     KV_REF_BITS = 30, /* of an item of a plan; its target is above */
 };
@@ -111,6 +112,7 @@ struct kv_store {
     struct kv_page *pages; /* (page_count) */
     uint32_t page_count;
     kv_ref free_pages;
+    uint32_t ranked; /* pages whose priority is not the default */
     uint32_t next_stamp;
     uint64_t now_ms;
     struct kv_timers timers;
@@ -152,7 +154,10 @@ kv_ref kv_page_new(struct kv_store *store, uint8_t life);
 void kv_page_recycle(struct kv_store *store, kv_ref ref);
 
 void kv_queue_init(struct kv_queue *queue);
-/* By priority and stamp, at the tail when it is the newest. */
+/* A page just released: at the tail of its priority. */
+void kv_queue_append(struct kv_store *store, struct kv_queue *queue,
+                     kv_ref ref);
+/* By priority and the stamp that it has. */
 void kv_queue_insert(struct kv_store *store, kv_ref ref);
 /* Leaves the page's own links, so that unlinks are undone in reverse order. */
 void kv_queue_unlink(struct kv_store *store, kv_ref ref);
@@ -160,9 +165,17 @@ void kv_queue_relink(struct kv_store *store, kv_ref ref);
 kv_ref kv_queue_first(const struct kv_queue *queue);
 kv_ref kv_queue_after(const struct kv_store *store,
                       const struct kv_queue *queue, kv_ref ref);
-uint32_t kv_store_stamp(struct kv_store *store);
+void kv_store_renumber(struct kv_store *store);
 
-void kv_timers_init(struct kv_timers *timers, uint32_t capacity);
+static inline uint32_t kv_store_stamp(struct kv_store *store)
+{
+    if (store->next_stamp == UINT32_MAX) {
+        kv_store_renumber(store);
+    }
+    return store->next_stamp++;
+}
+
+void kv_timers_init(struct kv_timers *timers, uint32_t page_count);
 void kv_timers_finish(struct kv_timers *timers);
 void kv_timers_cancel(struct kv_store *store, struct kv_page *page);
 bool kv_timers_are_valid(const struct kv_store *store);

@@ -6,8 +6,18 @@
 
 enum { TIMER_NONE = UINT16_MAX };
 
-void kv_timers_init(struct kv_timers *timers, uint32_t capacity)
+/* A share of the pages: what is kept for a while is kept instead of others. */
+static uint32_t timer_count(uint32_t page_count)
 {
+    uint32_t count = page_count / 8;
+    count = count > KV_TIMER_COUNT_MIN ? count : KV_TIMER_COUNT_MIN;
+    count = count < KV_TIMER_COUNT_MAX ? count : KV_TIMER_COUNT_MAX;
+    return count < page_count ? count : page_count;
+}
+
+void kv_timers_init(struct kv_timers *timers, uint32_t page_count)
+{
+    uint32_t capacity = timer_count(page_count);
     *timers = (struct kv_timers){.capacity = capacity, .free = TIMER_NONE};
     timers->timers = mem_new_array(capacity, sizeof(*timers->timers));
     timers->heap = mem_new_array(capacity, sizeof(*timers->heap));
@@ -92,6 +102,8 @@ static void set_priority(struct kv_store *store, kv_ref ref, uint8_t priority)
     if (page->priority == priority) {
         return;
     }
+    store->ranked -= page->priority != KV_PRIORITY_DEFAULT;
+    store->ranked += priority != KV_PRIORITY_DEFAULT;
     if (!(page->flags & KV_PAGE_QUEUED)) {
         page->priority = priority;
         return;
@@ -119,6 +131,17 @@ void kv_store_retain(struct kv_store *store, kv_ref ref, uint8_t priority,
     set_priority(store, ref, priority);
 }
 
+uint64_t kv_store_expiry(const struct kv_store *store, kv_ref ref)
+{
+    uint16_t timer = kv_store_page(store, ref)->timer;
+    return timer == 0 ? UINT64_MAX : store->timers.timers[timer - 1].expiry_ms;
+}
+
+uint32_t kv_store_ranked(const struct kv_store *store)
+{
+    return store->ranked;
+}
+
 void kv_store_tick(struct kv_store *store, uint64_t now_ms)
 {
     struct kv_timers *timers = &store->timers;
@@ -144,8 +167,12 @@ bool kv_timers_are_valid(const struct kv_store *store)
         }
     }
     uint32_t timed = 0;
+    uint32_t ranked = 0;
     for (kv_ref ref = 0; ref < store->page_count; ref++) {
-        timed += kv_page_of(store, ref)->timer != 0;
+        const struct kv_page *page = kv_page_of(store, ref);
+        timed += page->timer != 0;
+        ranked += (page->flags & KV_PAGE_USED) != 0 &&
+                  page->priority != KV_PRIORITY_DEFAULT;
     }
-    return timed == timers->count;
+    return timed == timers->count && ranked == store->ranked;
 }

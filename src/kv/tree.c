@@ -35,7 +35,7 @@ struct kv_tree *kv_tree_create(const struct kv_tree_options *options)
     CHECK(options->node_max < PREFIX_TABLE_CAPACITY_MAX / 2);
     struct kv_tree *tree = mem_new(sizeof(*tree));
     tree->options = *options;
-    tree->node_count = options->node_max + options->node_max / 32 + 16;
+    tree->node_count = options->node_max + options->node_max / 128 + 16;
     tree->free = KV_NODE_NONE;
     tree->scopes = KV_NODE_NONE;
     tree->losses = 1;
@@ -65,21 +65,31 @@ kv_node kv_tree_find(const struct kv_tree *tree, const struct prefix_key *key)
     return prefix_table_find(tree->table, key);
 }
 
+void kv_tree_expect(const struct kv_tree *tree, const struct prefix_key *keys,
+                    uint32_t key_count)
+{
+    kv_node found[KV_EXPECT_MAX];
+    CHECK(key_count <= KV_EXPECT_MAX);
+    prefix_table_find_many(tree->table, keys, key_count, found);
+}
+
 kv_ref kv_tree_page(const struct kv_tree *tree, kv_node node, uint32_t life)
 {
     CHECK(life < tree->options.life_count);
     return kv_tree_get(tree, node)->pages[life];
 }
 
-void kv_tree_set_page(struct kv_tree *tree, kv_node node, uint32_t life,
-                      kv_ref page)
+kv_ref kv_tree_set_page(struct kv_tree *tree, kv_node node, uint32_t life,
+                        kv_ref page)
 {
     CHECK(page != KV_REF_NONE);
     CHECK(life < tree->options.life_count);
     struct node *record = kv_tree_get(tree, node);
+    kv_ref before = record->pages[life];
     record->pages[life] = page;
     record->flags &= (uint8_t)~node_whole_bit(life);
     tree->epoch++;
+    return before;
 }
 
 uint32_t kv_tree_cover(const struct kv_tree *tree, kv_node node, uint32_t life)

@@ -36,7 +36,7 @@ struct kv_tree_options {
     uint32_t life_count;
     struct kv_life lives[KV_LIFE_COUNT_MAX];
     uint32_t node_max; /* blocks. A scope with blocks takes a node of its own; a
-                        * few (node_max / 32 + 16) are set aside for that, more
+                        * few (node_max / 128 + 16) are set aside for that, more
                         * of them eat into the blocks */
     bool enable_partial; /* match and keep partial leaves */
     /* For pages' coverage. */
@@ -74,6 +74,12 @@ struct kv_match kv_tree_match(const struct kv_tree *tree,
  * on after anything was evicted (a node's index may be used anew). */
 kv_node kv_tree_find(const struct kv_tree *tree, const struct prefix_key *key);
 
+/* Blocks with these keys (KV_EXPECT_MAX at most) are about to be inserted or
+ * removed: what the table of keys has of them is fetched side by side. */
+enum { KV_EXPECT_MAX = 16 };
+void kv_tree_expect(const struct kv_tree *tree, const struct prefix_key *keys,
+                    uint32_t key_count);
+
 /* Insertion below `parent` (KV_NODE_NONE: first block of the scope `root`). */
 enum kv_insert {
     KV_INSERT_NEW, /* node_out is ours to give pages to */
@@ -97,9 +103,10 @@ enum kv_insert kv_tree_insert(struct kv_tree *tree,
 
 /* The node's page of that life cycle; KV_REF_NONE: none. */
 kv_ref kv_tree_page(const struct kv_tree *tree, kv_node node, uint32_t life);
-/* From now on it is `page`; what was there before is the caller's to let go. */
-void kv_tree_set_page(struct kv_tree *tree, kv_node node, uint32_t life,
-                      kv_ref page);
+/* From now on it is `page`. What was there before, or KV_REF_NONE, is the caller's
+ * to let go. */
+kv_ref kv_tree_set_page(struct kv_tree *tree, kv_node node, uint32_t life,
+                        kv_ref page);
 uint32_t kv_tree_tokens(const struct kv_tree *tree, kv_node node,
                         const int32_t **tokens_out);
 kv_node kv_tree_parent(const struct kv_tree *tree, kv_node node);

@@ -54,6 +54,28 @@ static kv_node deepest(const struct kv_tree *tree, kv_node node)
     return node;
 }
 
+/* What the removals to come look up lies all over memory, and is fetched side by
+ * side: of the node, and of those above it up to `top`. */
+static void fetch_above(const struct kv_tree *tree, kv_node node, kv_node top)
+{
+    struct prefix_key keys[KV_EXPECT_MAX];
+    uint32_t count = 0;
+    bool is_top = false;
+    while (count < KV_EXPECT_MAX && !is_top) {
+        const struct node *at = &tree->nodes[node];
+        keys[count++] = at->key;
+        for (uint32_t life = 0; life < tree->options.life_count; life++) {
+            if (at->pages[life] != KV_REF_NONE) {
+                __builtin_prefetch(
+                    kv_store_page(tree->options.store, at->pages[life]), 1);
+            }
+        }
+        is_top = node == top;
+        node = at->parent;
+    }
+    kv_tree_expect(tree, keys, count);
+}
+
 /* Leaves first: freed nodes unlink themselves, so the parent leads on to the
  * next and no stack is needed. */
 static void remove_subtree(struct kv_tree *tree, kv_node top,
@@ -61,9 +83,12 @@ static void remove_subtree(struct kv_tree *tree, kv_node top,
 {
     kv_node node = top;
     bool is_top = false;
-    while (!is_top) {
+    for (uint32_t count = 1; !is_top; count++) {
         node = deepest(tree, node);
         is_top = node == top;
+        if (count % KV_EXPECT_MAX == 0) {
+            fetch_above(tree, node, top);
+        }
         kv_node parent = tree->nodes[node].parent;
         for (uint32_t i = 0; i < tree->options.life_count; i++) {
             clear_page(tree, node, i, loss);

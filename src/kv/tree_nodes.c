@@ -2,20 +2,17 @@
 #include "base/check.h"
 #include "kv/tree_state.h"
 
-struct node *kv_tree_get(const struct kv_tree *tree, kv_node node)
-{
-    CHECK(node < tree->fresh);
-    CHECK(tree->nodes[node].kind == NODE_BLOCK);
-    return &tree->nodes[node];
-}
-
 /* The next insertion's memory, while this one goes on. */
 static void prefetch_next(const struct kv_tree *tree)
 {
     kv_node next = tree->free != KV_NODE_NONE ? tree->free : tree->fresh;
     if (next < tree->node_count) {
+        const int32_t *row = node_row(tree, next);
+        uint32_t count = tree->options.tokens_per_block;
         __builtin_prefetch(&tree->nodes[next], 1);
-        __builtin_prefetch(node_row(tree, next), 1);
+        for (uint32_t i = 0; i < count; i += 64 / sizeof(*row)) {
+            __builtin_prefetch(row + i, 1);
+        }
     }
 }
 

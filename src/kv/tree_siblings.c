@@ -23,6 +23,10 @@ uint32_t kv_siblings_common(const struct kv_tree *tree, kv_node node,
     }
     const int32_t *row = node_row(tree, node);
     uint32_t end = count < record->tokens ? count : record->tokens;
+    /* Mostly all is shared or nothing. */
+    if (memcmp(row, tokens, end * sizeof(row[0])) == 0) {
+        return end;
+    }
     uint32_t common = 1;
     while (common < end && row[common] == tokens[common]) {
         common++;

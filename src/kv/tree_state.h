@@ -8,6 +8,7 @@
  * A free node is kind NODE_FREE and `parent` leads to the next free one. */
 #include <stdalign.h>
 
+#include "base/check.h"
 #include "kv/tree.h"
 #include "prefix/table.h"
 
@@ -77,10 +78,16 @@ static inline bool node_is_full(const struct kv_tree *tree,
     return node->tokens == tree->options.tokens_per_block;
 }
 
+/* A block of the tree; anything else is the caller's broken promise. */
+static inline struct node *kv_tree_get(const struct kv_tree *tree, kv_node node)
+{
+    CHECK(node < tree->fresh);
+    CHECK(tree->nodes[node].kind == NODE_BLOCK);
+    return &tree->nodes[node];
+}
+
 /* -- nodes (kv/tree_nodes.c) ---------------------------------------------- */
 
-/* A block of the tree; anything else is the caller's broken promise. */
-struct node *kv_tree_get(const struct kv_tree *tree, kv_node node);
 /* An empty node that the caller makes a block or a scope; he has seen that there
  * is one. */
 kv_node kv_tree_take_node(struct kv_tree *tree, const struct prefix_key *key);

@@ -328,13 +328,22 @@ static void op_suspend(struct world *world)
     }
 }
 
+static bool has_leases(const struct world *world)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < LEASE_MAX; i++) {
+        count += world->leases[i].count;
+    }
+    return count > 0;
+}
+
 /* A lease keeps, or may keep in the next step, what would be promised again. */
 static bool is_hindered(const struct world *world, const struct actor *actor)
 {
     const struct kv_seq *seq = actor->seq;
     for (uint32_t life = 0; life < world->options.life_count; life++) {
         if (seq->inside->owed[life] > 0) {
-            return true;
+            return has_leases(world);
         }
         for (uint32_t i = 0; i < seq->block_count; i++) {
             kv_ref ref = seq->inside->refs[life][i];

@@ -71,6 +71,38 @@ static void forks_take_what_was_set_aside_for_them(void **state)
     kv_manager_destroy(manager);
 }
 
+/* The parent has grown past what it was promised, and others have all that is left
+ * over: the copy of the last block was promised with the fork. */
+static void fork_past_the_promised_end_has_its_copy(void **state)
+{
+    (void)state;
+    struct kv_manager_options options = small_options();
+    struct kv_manager *manager = create(&options);
+    struct text text = text_of(1, 10);
+    struct text other = text_of(101, 101);
+    struct kv_promise promise = {
+        .token_total = 8, .fork_at = 10, .fork_count = 1};
+    struct kv_seq *parent = prefilled(manager, &text, &promise);
+    uint32_t room = kv_manager_room(manager, 0);
+    struct kv_seq *others[2];
+    for (int i = 0; i < 2; i++) {
+        uint32_t blocks = i == 0 ? room / 2 : room - room / 2;
+        others[i] = open_seq(manager, &other);
+        assert_int_equal(kv_seq_resume(manager, others[i]), OK);
+        assert_int_equal(
+            kv_seq_resize(manager, others[i], blocks * BLOCK, 0, NULL), OK);
+    }
+    assert_int_equal(kv_manager_room(manager, 0), 0);
+    struct kv_seq *child = NULL;
+    assert_int_equal(kv_seq_fork(manager, parent, &child), OK);
+    valid(manager);
+    kv_seq_close(manager, child);
+    kv_seq_close(manager, parent);
+    kv_seq_close(manager, others[0]);
+    kv_seq_close(manager, others[1]);
+    kv_manager_destroy(manager);
+}
+
 /* A window that is shared is paid for by each who shares it: both may move on. */
 static void shared_window_is_promised_to_both(void **state)
 {
@@ -164,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fork_shares_full_blocks_and_copies_the_tail),
         cmocka_unit_test(forks_take_what_was_set_aside_for_them),
+        cmocka_unit_test(fork_past_the_promised_end_has_its_copy),
         cmocka_unit_test(shared_window_is_promised_to_both),
         cmocka_unit_test(uncommitted_blocks_stay_private_after_a_fork),
         cmocka_unit_test(lease_outlives_its_sequence),

@@ -117,6 +117,36 @@ static void lease_holds_back_what_it_keeps(void **state)
     kv_manager_destroy(manager);
 }
 
+/* What a lease keeps is owed to who let go of it: a prompt that would claim the
+ * page meanwhile, and keep it, needs room of its own. */
+static void leased_page_is_not_claimed_from_who_is_owed_it(void **state)
+{
+    (void)state;
+    struct kv_manager_options options = small_options();
+    options.lives[0].window = 4;
+    options.step_max = 4;
+    options.slot_counts[0][0] = 3;
+    struct kv_manager *manager = create(&options);
+    struct text text = text_of(1, 16);
+    struct text head = text_of(1, 5);
+    struct kv_seq *seq = promised(manager, &text, 32);
+    assert_int_equal(kv_seq_resize(manager, seq, 8, 0, NULL), OK);
+    commit(manager, seq, &text, 4, false);
+    kv_ref ref;
+    kv_seq_lease(manager, seq, 0, 0, 1, &ref);
+    assert_int_equal(kv_seq_resize(manager, seq, 12, 8, NULL), OK);
+    struct kv_prompt prompt = prompt_of(&head);
+    prompt.token_count--;
+    struct kv_seq *other = NULL;
+    assert_int_equal(kv_seq_open(manager, &prompt, UINT32_MAX, &other),
+                     ERR_FULL);
+    kv_manager_unlease(manager, &ref, 1);
+    valid(manager);
+    assert_int_equal(kv_seq_resize(manager, seq, 13, 9, NULL), OK);
+    kv_seq_close(manager, seq);
+    kv_manager_destroy(manager);
+}
+
 /* Closed under a lease: the promise is gone, the page comes free at the end. */
 static void lease_after_close_withholds_its_pages_only(void **state)
 {
@@ -184,6 +214,7 @@ int main(void)
         cmocka_unit_test(claim_that_would_break_a_promise_is_refused),
         cmocka_unit_test(window_is_promised_once),
         cmocka_unit_test(lease_holds_back_what_it_keeps),
+        cmocka_unit_test(leased_page_is_not_claimed_from_who_is_owed_it),
         cmocka_unit_test(lease_after_close_withholds_its_pages_only),
         cmocka_unit_test(promise_is_replaced),
         cmocka_unit_test(exact_fit_needs_no_copy),

@@ -43,6 +43,28 @@ static void page_stays_until_all_users_let_go(void **state)
     world_destroy(world);
 }
 
+/* Locked where it lies, whoever used it: dropped at will, held, locked; it counts
+ * once, and its last user puts it back in the queue. */
+static void page_is_locked_where_it_lies(void **state)
+{
+    (void)state;
+    struct world *world = WORLD_CREATE(2, 2);
+    world_cache(world, "ab");
+    kv_store_hold(world->store, world->refs['b']);
+    kv_store_lock_here(world->store, world->refs['a']);
+    kv_store_lock_here(world->store, world->refs['b']);
+    kv_store_lock_here(world->store, world->refs['b']);
+    assert_queue(world, 0, "");
+    assert_int_equal(kv_store_counts(world->store, 0, 0).locked, 2);
+    assert_int_equal(kv_store_counts(world->store, 0, 0).held, 0);
+    assert_int_equal(kv_store_counts(world->store, 0, 0).droppable, 0);
+    world_unlock(world, "bba");
+    kv_store_unhold(world->store, world->refs['b']);
+    assert_queue(world, 0, "ab");
+    assert_int_equal(kv_store_counts(world->store, 0, 0).droppable, 2);
+    world_destroy(world);
+}
+
 /* Held where nothing is below: in no queue; let go of: at the tail. */
 static void held_page_on_the_last_level_is_not_queued(void **state)
 {
@@ -135,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(last_user_frees_or_queues),
         cmocka_unit_test(page_stays_until_all_users_let_go),
+        cmocka_unit_test(page_is_locked_where_it_lies),
         cmocka_unit_test(held_page_on_the_last_level_is_not_queued),
         cmocka_unit_test(hold_leaves_the_page_in_its_queue),
         cmocka_unit_test(orphan_is_freed_by_its_last_user),

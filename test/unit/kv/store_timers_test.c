@@ -103,6 +103,32 @@ static void each_ends_at_its_time(void **state)
     world_destroy(world);
 }
 
+/* How many pages rank otherwise than by default, and until when one does, through
+ * all that can happen to a rank. */
+static void ranks_are_counted(void **state)
+{
+    (void)state;
+    struct world *world = WORLD_CREATE(3);
+    world_take(world, "abc");
+    world_commit(world, "ab");
+    retain(world, 'a', 90, 10);
+    retain(world, 'b', 20, UINT64_MAX);
+    retain(world, 'c', 20, 10);
+    assert_int_equal(kv_store_ranked(world->store), 3);
+    assert_int_equal(kv_store_expiry(world->store, world->refs['a']), 10);
+    retain(world, 'b', 30, UINT64_MAX);
+    assert_int_equal(kv_store_expiry(world->store, world->refs['b']),
+                     UINT64_MAX);
+    world_unlock(world, "c");
+    assert_int_equal(kv_store_ranked(world->store), 2);
+    kv_store_tick(world->store, 10);
+    assert_int_equal(kv_store_ranked(world->store), 1);
+    retain(world, 'b', KV_PRIORITY_DEFAULT, UINT64_MAX);
+    assert_int_equal(kv_store_ranked(world->store), 0);
+    world_unlock(world, "ab");
+    world_destroy(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +136,7 @@ int main(void)
         cmocka_unit_test(priority_ends_upwards_and_in_use),
         cmocka_unit_test(timer_ends_with_rule_and_page),
         cmocka_unit_test(each_ends_at_its_time),
+        cmocka_unit_test(ranks_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
