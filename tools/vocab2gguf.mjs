@@ -3,8 +3,8 @@
 //
 //   node tools/vocab2gguf.mjs NAME OUT.gguf [MODULES]
 //
-// NAME is gpt2, llama2, llama3 or qwen3; MODULES is the node_modules folder
-// with the packages (test/e2e/node_modules).
+// NAME is gemma3, gpt2, llama2, llama3 or qwen3; MODULES is the node_modules
+// folder with the packages (test/e2e/node_modules).
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -138,6 +138,23 @@ function llama2(modules) {
   };
 }
 
+// In a file, user-defined tokens are matched against the text as it is written.
+function gemma3(modules) {
+  const { tokens, types, merges } = huggingFace(modules, 'gemma3');
+  const scores = scoresFrom(tokens, merges);
+  types[3] = UNKNOWN;
+  tokens.forEach((text, id) => {
+    if (/^<0x[0-9A-F]{2}>$/.test(text)) types[id] = BYTE;
+    if (types[id] === USER_DEFINED) tokens[id] = text.replaceAll('\u2581', ' ');
+  });
+  return {
+    model: 'llama', tokens, types, scores,
+    ids: { bos: 2, eos: 1, unknown: 3 },
+    flags: { add_bos_token: true, add_eos_token: false,
+      add_space_prefix: false },
+  };
+}
+
 function llama3(modules) {
   const vocab = huggingFace(modules, 'llama3');
   const id = (text) => vocab.tokens.indexOf(text);
@@ -157,12 +174,12 @@ function qwen3(modules) {
   };
 }
 
-export const vocabularies = { gpt2, llama2, llama3, qwen3 };
+export const vocabularies = { gemma3, gpt2, llama2, llama3, qwen3 };
 
 function main([name, out, modules]) {
   const here = path.dirname(fileURLToPath(import.meta.url));
   if (!vocabularies[name] || !out) {
-    console.error('usage: vocab2gguf.mjs gpt2|llama2|llama3|qwen3 OUT [MODULES]');
+    console.error('usage: vocab2gguf.mjs gemma3|gpt2|llama2|llama3|qwen3 OUT [MODULES]');
     process.exit(2);
   }
   modules ??= path.join(here, '..', 'test', 'e2e', 'node_modules');

@@ -186,6 +186,7 @@ enum err text_chat_render(const struct text_chat *chat,
         const struct text_chat *, const struct text_chat_message *, size_t,
         const struct text_chat_options *, struct why *, struct buf *) = {
         [TEXT_CHAT_CHATML] = text_chatml_render,
+        [TEXT_CHAT_GEMMA] = text_gemma_render,
         [TEXT_CHAT_LLAMA2] = text_llama2_render,
         [TEXT_CHAT_LLAMA3] = text_llama3_render,
         [TEXT_CHAT_MISTRAL] = text_mistral_render,

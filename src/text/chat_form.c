@@ -81,6 +81,20 @@ static const struct text_chat_form FORMS[] = {
      .marks = {"'[INST] ' + message['content'] + ' [/INST]'",
                "{{ message['content'] + eos_token}}"},
      .mistral = {"[INST] ", " [/INST]", "", ""}},
+    {.name = "gemma3",
+     .family = TEXT_CHAT_GEMMA,
+     .marks = {"'<start_of_turn>' + role + '\n' + (first_user_prefix if "
+               "loop.first else '')",
+               "set first_user_prefix = messages[0]['content'] + '\n\n'",
+               "message['content'] | trim"},
+     .alternates = true,
+     .leads_with_system = true},
+    {.name = "gemma",
+     .family = TEXT_CHAT_GEMMA,
+     .marks = {"'<start_of_turn>' + role + '\n' + message['content'] | trim + "
+               "'<end_of_turn>\n'",
+               "raise_exception('System role not supported')"},
+     .alternates = true},
     {.name = "zephyr",
      .family = TEXT_CHAT_ZEPHYR,
      .marks = {"'<|user|>\n' + message['content'] + eos_token }}",
@@ -233,6 +247,11 @@ static bool read_differences(struct text_chat *chat, struct span text)
         return true;
     case TEXT_CHAT_ZEPHYR:
         return read_zephyr(chat, text);
+    case TEXT_CHAT_GEMMA:
+        form->alternates = holds(
+            text, "(message['role'] == 'user') != (loop.index0 % 2 == 0)");
+        return holds(text, "'<start_of_turn>model\n'") &&
+               holds(text, "if add_generation_prompt");
     case TEXT_CHAT_LLAMA2:
         return true;
     }

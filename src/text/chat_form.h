@@ -11,6 +11,7 @@
 
 enum text_chat_family {
     TEXT_CHAT_CHATML,
+    TEXT_CHAT_GEMMA,
     TEXT_CHAT_LLAMA2,
     TEXT_CHAT_LLAMA3,
     TEXT_CHAT_MISTRAL,
@@ -49,6 +50,9 @@ struct text_chat_form {
     bool has_date; /* system turn with dates, always there */
     /* Zephyr */
     bool breaks_lines; /* after each end mark */
+    /* Gemma */
+    bool alternates; /* user messages at even places only */
+    bool leads_with_system; /* before the first words; else refused */
 };
 
 struct text_chat {
@@ -73,6 +77,11 @@ MUST_USE enum err text_chatml_render(const struct text_chat *chat,
                                      size_t message_count,
                                      const struct text_chat_options *options,
                                      struct why *why, struct buf *out);
+MUST_USE enum err text_gemma_render(const struct text_chat *chat,
+                                    const struct text_chat_message *messages,
+                                    size_t message_count,
+                                    const struct text_chat_options *options,
+                                    struct why *why, struct buf *out);
 MUST_USE enum err text_llama2_render(const struct text_chat *chat,
                                      const struct text_chat_message *messages,
                                      size_t message_count,

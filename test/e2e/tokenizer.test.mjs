@@ -126,6 +126,7 @@ for (const [name, begin, specials] of [
   ['llama3', [128000], ['<|eot_id|>', '<|end_header_id|>',
     '<|begin_of_text|>']],
   ['qwen3', [], ['<|im_end|>', '<|im_start|>', '<think>', '</tool_call>']],
+  ['gemma3', [2], ['<start_of_turn>', '<end_of_turn>', '<unused7>']],
   ['llama2', [1], ['<s>', '</s>']]]) {
   test(`${name} ids equal those of its package`, async () => {
     const tokenizer = await fromPretrained(name);
