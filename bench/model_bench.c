@@ -96,12 +96,12 @@ static struct model_run run_of(struct bench *b, uint32_t sequence,
                                const int32_t *tokens, uint32_t count,
                                uint32_t position)
 {
-    return (struct model_run){.tokens = tokens,
-                              .token_count = count,
-                              .position = position,
-                              .pages = b->pages +
-                                       (size_t)sequence * b->pages_per_sequence,
-                              .logit_count = 1};
+    return (struct model_run){
+        .tokens = tokens,
+        .token_count = count,
+        .position = position,
+        .pages = {b->pages + (size_t)sequence * b->pages_per_sequence},
+        .logit_count = 1};
 }
 
 static const int32_t *tokens_from(struct bench *b, uint32_t start,
@@ -188,7 +188,7 @@ static void give_pool(struct bench *b)
 {
     const struct model_info *info = &b->model->info;
     uint32_t count = b->pages_per_sequence * SEQUENCES;
-    size_t page_bytes = kv_layout_page_bytes(&info->layout);
+    size_t page_bytes = kv_layout_page_bytes(&info->shape.layouts[0]);
     b->pages = mem_new_array(count, sizeof(*b->pages));
     for (uint32_t i = 0; i < count; i++) {
         b->pages[i] = (kv_page_id)i;
@@ -196,7 +196,7 @@ static void give_pool(struct bench *b)
     struct kv_pool_view pool = {.base = mem_try_aligned(64, count * page_bytes),
                                 .page_bytes = page_bytes,
                                 .page_count = count,
-                                .layout = info->layout};
+                                .layout = info->shape.layouts[0]};
     stop_if(pool.base ? OK : ERR_NO_MEMORY, "pages");
     memset(pool.base, 0, count * page_bytes);
     b->model->ops->set_pool(b->model, &pool);

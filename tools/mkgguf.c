@@ -31,6 +31,8 @@ struct options {
     uint32_t vocab;
     uint32_t head_dim;
     uint32_t context;
+    uint32_t window; /* 0: no key */
+    uint32_t pattern; /* 0: no key */
     uint32_t seed;
     float scale;
 };
@@ -79,6 +81,11 @@ struct head {
     const char *arch;
 };
 
+static bool is_arch(const struct options *o, const char *name)
+{
+    return strcmp(o->arch, name) == 0;
+}
+
 /* A name that starts with '.' belongs to the architecture. */
 static void put_key(struct head *head, const char *name, uint32_t kind)
 {
@@ -122,7 +129,13 @@ static void put_model_keys(struct head *head, const struct options *o)
     put_u32(head, ".attention.head_count", o->heads);
     put_u32(head, ".attention.head_count_kv", o->kv);
     put_f32(head, ".attention.layer_norm_rms_epsilon", 1e-5f);
-    put_f32(head, ".rope.freq_base", 10000.0f);
+    put_f32(head, ".rope.freq_base", is_arch(o, "gemma3") ? 1e6f : 10000.0f);
+    if (o->window) {
+        put_u32(head, ".attention.sliding_window", o->window);
+    }
+    if (o->pattern) {
+        put_u32(head, ".attention.sliding_window_pattern", o->pattern);
+    }
     put_u32(head, ".vocab_size", o->vocab);
     put_u32(head, ".rope.dimension_count", o->head_dim);
     put_u32(head, ".attention.key_length", o->head_dim);
@@ -292,11 +305,15 @@ static void plan_layer(struct plan *plan, uint32_t layer)
     add_matrix(plan, layer, "ffn_gate.weight", o->ffn, o->dim, 1);
     add_matrix(plan, layer, "ffn_up.weight", o->ffn, o->dim, 1);
     add_matrix(plan, layer, "ffn_down.weight", o->dim, o->ffn, 1);
-    if (!strcmp(o->arch, "qwen3")) {
+    if (is_arch(o, "gemma3")) {
+        add_vector(plan, layer, "post_attention_norm.weight", o->dim, 1);
+        add_vector(plan, layer, "post_ffw_norm.weight", o->dim, 1);
+    }
+    if (is_arch(o, "qwen3") || is_arch(o, "gemma3")) {
         add_vector(plan, layer, "attn_q_norm.weight", o->head_dim, 1);
         add_vector(plan, layer, "attn_k_norm.weight", o->head_dim, 1);
     }
-    if (!strcmp(o->arch, "qwen2")) {
+    if (is_arch(o, "qwen2")) {
         add_vector(plan, layer, "attn_q.bias", q, 0);
         add_vector(plan, layer, "attn_k.bias", kv, 0);
         add_vector(plan, layer, "attn_v.bias", kv, 0);
@@ -306,11 +323,16 @@ static void plan_layer(struct plan *plan, uint32_t layer)
 static void plan_model(struct plan *plan)
 {
     const struct options *o = plan->options;
-    float embedding_gain = sqrtf((float)o->dim);
+    /* Gemma scales what it looks up, and uses it as output too: large, a token
+     * would foretell itself. */
+    bool is_gemma = is_arch(o, "gemma3");
+    float embedding_gain = is_gemma ? 0.5f : sqrtf((float)o->dim);
     add_matrix(plan, UINT32_MAX, "token_embd.weight", o->vocab, o->dim,
                embedding_gain);
     add_vector(plan, UINT32_MAX, "output_norm.weight", o->dim, 1);
-    add_matrix(plan, UINT32_MAX, "output.weight", o->vocab, o->dim, 3);
+    if (!is_gemma) {
+        add_matrix(plan, UINT32_MAX, "output.weight", o->vocab, o->dim, 3);
+    }
     for (uint32_t layer = 0; layer < o->layers; layer++) {
         plan_layer(plan, layer);
     }
@@ -441,7 +463,7 @@ static void write_model(const struct plan *plan)
 /* ---- arguments ---- */
 
 static const struct argp_option ARGUMENTS[] = {
-    {"arch", 'a', "NAME", 0, "llama, qwen2 or qwen3", 0},
+    {"arch", 'a', "NAME", 0, "llama, qwen2, qwen3 or gemma3", 0},
     {"type", 't', "TYPE", 0, "f32 f16 bf16 q8_0 q4_0 ... q6_k", 0},
     {"dim", 'd', "N", 0, "width", 0},
     {"layers", 'l', "N", 0, "layers", 0},
@@ -451,6 +473,8 @@ static const struct argp_option ARGUMENTS[] = {
     {"vocab", 'v', "N", 0, "tokens, at least 300", 0},
     {"headdim", 'e', "N", 0, "width of a head (dim / heads)", 0},
     {"ctx", 'c', "N", 0, "context length", 0},
+    {"window", 'w', "N", 0, "tokens of a sliding window (none)", 0},
+    {"pattern", 'p', "N", 0, "every so many-th layer has none", 0},
     {"seed", 's', "N", 0, "seed", 0},
     {"scale", 'x', "X", 0, "factor on all weights", 0},
     {0},
@@ -475,6 +499,10 @@ static uint32_t *number_for(struct options *o, int key)
         return &o->head_dim;
     case 'c':
         return &o->context;
+    case 'w':
+        return &o->window;
+    case 'p':
+        return &o->pattern;
     case 's':
         return &o->seed;
     default:
@@ -485,7 +513,7 @@ static uint32_t *number_for(struct options *o, int key)
 static bool arch_is_known(const char *name)
 {
     return !strcmp(name, "llama") || !strcmp(name, "qwen2") ||
-           !strcmp(name, "qwen3");
+           !strcmp(name, "qwen3") || !strcmp(name, "gemma3");
 }
 
 static error_t parse_word(struct options *o, int key, char *text,
@@ -550,6 +578,9 @@ static const char *options_fault(const struct options *o)
     }
     if (o->vocab < 300) {
         return "vocab must be at least 300";
+    }
+    if (is_arch(o, "gemma3") && o->window == 0) {
+        return "gemma3 needs a window";
     }
     if (o->layers > TENSORS_MAX / 16) {
         return "too many layers";

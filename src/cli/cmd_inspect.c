@@ -131,10 +131,26 @@ static void print_file(const struct gguf *gguf, bool show_tensors)
     }
 }
 
-static void print_served(const struct node_model_file *file)
+static void print_hand_off(const struct node_model_file *file)
+{
+    const char *architecture = file->model->info.architecture;
+    if (!node_limits_can_hand_off(&file->limits)) {
+        printf("hand-off            none: architecture %s has windowed layers, "
+               "requests run whole\n",
+               architecture);
+    }
+}
+
+static enum err print_served(const struct config_worker *config,
+                             struct node_model_file *file, struct why *why)
 {
     const struct model_info *info = &file->model->info;
     struct buf limits;
+    enum err code =
+        node_limits_measure(config, &info->shape, why, &file->limits);
+    if (code != OK) {
+        return code;
+    }
     buf_init(&limits, 65536);
     node_limits_describe(&file->limits, &limits);
     printf("\narchitecture        %s, %.1f million parameters\n",
@@ -144,6 +160,7 @@ static void print_served(const struct node_model_file *file)
     printf("tokenizer           %s\n", text_tokenizer_kind(file->tokenizer));
     printf("chat form           %s\n",
            file->chat == NULL ? file->chat_why : text_chat_name(file->chat));
+    print_hand_off(file);
     printf("\nwhat a worker holds\n");
     printf("weights             %.1f MiB, mapped and shared by all workers\n",
            (double)info->weight_bytes / 1048576.0);
@@ -151,13 +168,15 @@ static void print_served(const struct node_model_file *file)
     printf("%s", buf_string(&limits));
     /* 64 MiB: program, libraries, buffers of requests and activations. */
     const struct node_limits *limit = &file->limits;
-    uint64_t bytes =
-        limit->pool_bytes + limit->logit_bytes + limit->history_bytes;
+    uint64_t bytes = limit->pool_bytes + limit->host_bytes +
+                     limit->metadata_bytes + limit->logit_bytes +
+                     limit->history_bytes;
     double own = (double)bytes / 1048576.0 + 64;
     printf("together            at most %.0f MiB of its own, beside the shared "
            "weights\n",
            own);
     buf_finish(&limits);
+    return OK;
 }
 
 static enum err inspect(struct inspect_args *args, struct why *why)
@@ -173,7 +192,7 @@ static enum err inspect(struct inspect_args *args, struct why *why)
     struct node_model_file file = {0};
     code = node_model_file_open(&args->config, NULL, NULL, why, &file);
     if (code == OK) {
-        print_served(&file);
+        code = print_served(&args->config, &file, why);
         node_model_file_close(&file);
     }
     return code;

@@ -34,7 +34,7 @@ static const struct config_field FIELDS[] = {
     {"threads", .kind = CONFIG_U32, AT(threads), .max = 1024,
      .default_text = "0", .unit = "", .help = "compute threads; 0: all CPUs"},
     {"kv_cache_config.tokens_per_block", .kind = CONFIG_U32,
-     AT(tokens_per_block), .min = 1, .max = 1024, .default_text = "32",
+     AT(tokens_per_block), .min = 1, .max = 512, .default_text = "32",
      .unit = "tokens", .help = "size of one KV block; a power of two"},
     {"kv_cache_config.max_tokens", .flag = "kv_tokens", .kind = CONFIG_U64,
      AT(kv_tokens), .max = 1e15, .default_text = "0", .unit = "tokens",
@@ -42,6 +42,23 @@ static const struct config_field FIELDS[] = {
     {"kv_cache_config.enable_block_reuse", .kind = CONFIG_BOOL,
      AT(enable_block_reuse), .default_text = "true", .unit = "",
      .help = "keep finished prompts for later ones with the same beginning"},
+    {"kv_cache_config.enable_partial_reuse", .flag = "partial_reuse",
+     .kind = CONFIG_BOOL, AT(enable_partial_reuse), .default_text = "true",
+     .unit = "", .help = "reuse the beginning of a block too, as a copy"},
+    {"kv_cache_config.host_cache_size", .kind = CONFIG_BYTES,
+     AT(host_cache_bytes), .max = 1e15, .default_text = "0", .unit = "bytes",
+     .help = "second level, for pages the pool has no room for; 0: none"},
+    {"kv_cache_config.secondary_offload_min_priority",
+     .flag = "offload_min_priority", .kind = CONFIG_U32,
+     AT(offload_priority_min), .max = 100, .default_text = "0", .unit = "",
+     .help = "pages below it are dropped, not moved to the second level"},
+    {"kv_cache_config.event_buffer_max_size", .kind = CONFIG_U32, AT(event_max),
+     .max = 1 << 20, .default_text = "0", .unit = "events",
+     .help = "events kept for POST /kv_cache_events; 0: none"},
+    {"kv_cache_config.kv_cache_hash_algo", .kind = CONFIG_CHOICE, AT(hash_algo),
+     .choices = "v1_block_key|v2_sha256|v2_sha256_64",
+     .default_text = "v1_block_key", .unit = "",
+     .help = "what blocks are called in those events"},
     {"max_batch_size", .flag = "max_batch", .kind = CONFIG_U32, AT(max_batch),
      .min = 1, .max = 4096, .default_text = "32", .unit = "requests",
      .help = "most requests computed together"},
@@ -57,9 +74,18 @@ static const struct config_field FIELDS[] = {
     {"turn_ms_max", .kind = CONFIG_U32, AT(turn_ms_max), .min = 1, .max = 10000,
      .default_text = "100", .unit = "ms",
      .help = "aim for the longest engine turn"},
-    {"scheduler_config.capacity_scheduler_policy", TEXT_AT(capacity_policy),
-     .choices = "GUARANTEED_NO_EVICT", .default_text = "GUARANTEED_NO_EVICT",
-     .unit = "", .help = "what admission reserves: each request to its end"},
+    {"scheduler_config.capacity_scheduler_policy", .flag = "capacity_policy",
+     .kind = CONFIG_CHOICE, AT(policy),
+     .choices = "GUARANTEED_NO_EVICT|MAX_UTILIZATION|BOUNDED_OVERCOMMIT",
+     .default_text = "GUARANTEED_NO_EVICT", .unit = "",
+     .help = "pages set aside: to each request's end, none, or a share"},
+    {"scheduler_config.shortest_first", .kind = CONFIG_BOOL, AT(shortest_first),
+     .default_text = "true", .unit = "",
+     .help = "of waiting prompts the one with least to compute; else by "
+             "arrival"},
+    {"scheduler_config.prefix_wait", .kind = CONFIG_BOOL, AT(prefix_wait),
+     .default_text = "true", .unit = "",
+     .help = "let a prompt wait while another computes its beginning"},
     {"cache_transceiver_config.backend", TEXT_AT(backend),
      .choices = "ucx|inproc|UCX|DEFAULT", .default_text = "ucx", .unit = "",
      .help = "what moves KV between workers"},
@@ -93,6 +119,11 @@ static const struct config_field FIELDS[] = {
 static bool is_passed_over(const char *path, const struct config_node *node,
                            struct why *why)
 {
+    if (strcmp(path, "kv_cache_config.max_attention_window") == 0) {
+        why_say(why, ERR_UNSUPPORTED,
+                "is not supported: windows are those of the model file");
+        return false;
+    }
     static const char *const RANKS[] = {"tensor_parallel_size",
                                         "pipeline_parallel_size",
                                         "context_parallel_size"};
@@ -199,6 +230,21 @@ enum err config_worker_check(const struct config_worker *config,
         return why_say(why, ERR_INVALID,
                        "`max_seq_len` must not exceed "
                        "`kv_cache_config.max_tokens`");
+    }
+    if (config->event_max > 0 && !config->enable_block_reuse) {
+        return why_say(why, ERR_INVALID,
+                       "`kv_cache_config.event_buffer_max_size` is %u, but "
+                       "without `kv_cache_config.enable_block_reuse` no block "
+                       "is ever announced",
+                       config->event_max);
+    }
+    if (config->host_cache_bytes > 0 && !config->enable_block_reuse &&
+        config->policy == CONFIG_POLICY_NO_EVICT) {
+        return why_say(why, ERR_INVALID,
+                       "`kv_cache_config.host_cache_size` would stay empty: "
+                       "nothing is cached without "
+                       "`kv_cache_config.enable_block_reuse`, and "
+                       "GUARANTEED_NO_EVICT suspends nobody");
     }
     if (config->port != 0 && config->port == config->transfer_port) {
         return why_say(why, ERR_INVALID,

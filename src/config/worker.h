@@ -14,6 +14,20 @@ enum config_role {
     CONFIG_ROLE_GENERATION
 };
 
+/* What admission reserves, and who gives way (engine.md 3.5). */
+enum config_policy {
+    CONFIG_POLICY_NO_EVICT,
+    CONFIG_POLICY_MAX_UTILIZATION,
+    CONFIG_POLICY_OVERCOMMIT
+};
+
+/* What blocks are called towards routers (prefix/digests.h, in its order). */
+enum config_hash_algo {
+    CONFIG_HASH_V1_BLOCK_KEY,
+    CONFIG_HASH_V2_SHA256,
+    CONFIG_HASH_V2_SHA256_64
+};
+
 struct config_worker {
     char model[1024];
     char host[256]; /* 127.0.0.1 */
@@ -27,12 +41,21 @@ struct config_worker {
     uint32_t tokens_per_block; /* kv_cache_config.tokens_per_block: 32 */
     uint64_t kv_tokens; /* kv_cache_config.max_tokens; 0: derived */
     bool enable_block_reuse; /* kv_cache_config.enable_block_reuse: true */
+    bool enable_partial_reuse; /* kv_cache_config...: true */
+    uint64_t host_cache_bytes; /* kv_cache_config.host_cache_size; 0: none */
+    /* kv_cache_config.secondary_offload_min_priority: 0 .. 100, 0 */
+    uint32_t offload_priority_min;
+    uint32_t event_max; /* kv_cache_config.event_buffer_max_size; 0: none */
+    enum config_hash_algo hash_algo; /* kv_cache_config.kv_cache_hash_algo */
     uint32_t max_batch; /* max_batch_size: 32 */
     uint32_t max_seq; /* max_seq_len; 0: the model's */
     uint32_t chunk_tokens; /* max_num_tokens; 0: adapts. Tokens a turn */
     uint32_t queue_limit; /* waiting requests: 1024 */
     uint32_t turn_ms_max; /* 100 */
-    char capacity_policy[32]; /* scheduler_config.capacity_scheduler_policy */
+    /* scheduler_config.capacity_scheduler_policy: GUARANTEED_NO_EVICT */
+    enum config_policy policy;
+    bool shortest_first; /* scheduler_config.shortest_first: true */
+    bool prefix_wait; /* scheduler_config.prefix_wait: true */
     char backend[16]; /* cache_transceiver_config.backend: "ucx" or "inproc" */
     uint64_t kv_transfer_timeout_ms; /* cache_transceiver_config...: 60000 */
     uint64_t request_timeout_ms; /* 180000: arrival to first token */

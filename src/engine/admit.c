@@ -1,50 +1,60 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/mem.h"
 #include "engine/state.h"
 
-static uint32_t blocks_of(const struct engine_core *core, uint32_t tokens)
-{
-    uint32_t block = core->options.tokens_per_block;
-    return tokens / block + (tokens % block > 0);
-}
-
-/* Blocks of a choice that it shares with no other: from the prompt's last,
- * partial one to the end. */
-uint32_t admit_tail_blocks(const struct engine_core *core,
-                           const struct item *item)
-{
-    uint32_t prompt = item->request->prompt_count;
-    return blocks_of(core, prompt + item->max_new) -
-           prompt / core->options.tokens_per_block;
-}
-
-/* All that the request can need until its end (engine.md 3.5). */
-static uint32_t block_total(const struct engine_core *core,
-                            const struct item *item)
+struct kv_promise admit_promise(const struct item *item)
 {
     uint32_t prompt = item->request->prompt_count;
     if (item->kind == ENGINE_CONTEXT_ONLY) {
-        return blocks_of(core, prompt);
+        return (struct kv_promise){.token_total = prompt};
     }
-    uint32_t choices = (uint32_t)__builtin_popcount(item->open_choices);
-    return prompt / core->options.tokens_per_block +
-           choices * admit_tail_blocks(core, item);
+    return (struct kv_promise){
+        .token_total = prompt + item->max_new,
+        .fork_at = prompt,
+        .fork_count = (uint32_t)__builtin_popcount(item->open_choices) - 1};
 }
 
-/* The most tokens a choice can have here, prompt included. */
+/* Would it fit if nobody else were here? */
+static bool fits_alone(const struct engine_core *core,
+                       const struct kv_promise *promise)
+{
+    uint32_t need[KV_LIFE_COUNT_MAX] = {0};
+    uint32_t sums[KV_LIFE_COUNT_MAX] = {0};
+    kv_manager_need(core->cache, promise, 0, need);
+    for (uint32_t i = 0; i < core->options.life_count; i++) {
+        sums[core->options.group_of[i]] += need[i];
+    }
+    for (uint32_t i = 0; i < core->options.group_count; i++) {
+        if (sums[i] > core->options.page_counts[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The most tokens a choice can have here, prompt included; 0: not even that. */
 static uint32_t token_limit(const struct engine_core *core,
                             const struct engine_request *request)
 {
-    uint32_t block = core->options.tokens_per_block;
-    uint32_t shared = request->prompt_count / block;
-    if (shared > core->options.page_count) {
+    struct kv_promise promise = {.token_total = request->prompt_count,
+                                 .fork_at = request->prompt_count,
+                                 .fork_count = request->choice_count - 1};
+    if (!fits_alone(core, &promise)) {
         return 0;
     }
-    uint32_t own = (core->options.page_count - shared) / request->choice_count;
-    uint64_t limit = ((uint64_t)shared + own) * block;
-    return limit < core->options.max_seq ? (uint32_t)limit
-                                         : core->options.max_seq;
+    uint32_t low = request->prompt_count;
+    uint32_t high = core->options.max_seq;
+    while (low < high) {
+        promise.token_total = low + (high - low + 1) / 2;
+        if (fits_alone(core, &promise)) {
+            low = promise.token_total;
+        } else {
+            high = promise.token_total - 1;
+        }
+    }
+    return low;
 }
 
 static enum err check_size(const struct engine_core *core,
@@ -59,17 +69,17 @@ static enum err check_size(const struct engine_core *core,
                        "more than max_seq %u",
                        request->prompt_count, least, options->max_seq);
     }
-    bool is_context = request->kind == ENGINE_CONTEXT_ONLY;
-    uint32_t blocks = blocks_of(core, request->prompt_count);
-    bool fits = is_context ? blocks <= options->page_count
-                           : request->prompt_count + least <=
-                                 token_limit(core, request);
+    struct kv_promise prompt = {.token_total = request->prompt_count};
+    bool fits =
+        request->kind == ENGINE_CONTEXT_ONLY
+            ? fits_alone(core, &prompt)
+            : request->prompt_count + least <= token_limit(core, request);
     if (!fits) {
         return why_say(why, ERR_INVALID,
                        "a prompt of %u tokens for %u choices does not fit "
                        "into the cache of %u blocks of %u tokens",
                        request->prompt_count, request->choice_count,
-                       options->page_count, options->tokens_per_block);
+                       options->page_counts[0], options->tokens_per_block);
     }
     return OK;
 }
@@ -204,7 +214,26 @@ static void add_ends(const struct engine_core *core, struct item *item)
     }
 }
 
-static void fill(const struct engine_core *core, struct item *item,
+/* Keys once and for all: look-up, planner and commits use the same. */
+static void add_keys(const struct engine_core *core, struct item *item)
+{
+    const struct engine_request *request = item->request;
+    struct prefix_prompt prompt = {.tokens = request->prompt,
+                                   .token_count = request->prompt_count,
+                                   .tokens_per_block =
+                                       core->options.tokens_per_block,
+                                   .with_tail = true};
+    uint32_t block = prompt.tokens_per_block;
+    uint32_t count = request->prompt_count / block + 1;
+    item->keys = mem_new_array(count, sizeof(item->keys[0]));
+    prefix_scope_init_for(&item->scope, core->options.secret, &request->scope);
+    cache_events_note_scope(core, item);
+    prefix_prompt_keys(&item->scope, &prompt, count, item->keys);
+    item->key_count = request->prompt_count / block;
+    item->tail_key = item->keys[item->key_count];
+}
+
+static void fill(struct engine_core *core, struct item *item,
                  struct engine_request *request)
 {
     item->state = ITEM_WAITING;
@@ -220,18 +249,9 @@ static void fill(const struct engine_core *core, struct item *item,
     item->max_new =
         request->max_new_tokens < room ? request->max_new_tokens : room;
     item->journey.prompt_tokens = request->prompt_count;
-    prefix_scope_init(&item->scope, core->options.secret, request->scope);
+    add_keys(core, item);
     add_ends(core, item);
-}
-
-static void enqueue(struct engine_core *core, struct item *item)
-{
-    if (core->wait_tail == NULL) {
-        core->wait_head = item;
-    } else {
-        core->wait_tail->wait_next = item;
-    }
-    core->wait_tail = item;
+    units_init_item(core, item);
     core->waiting_count++;
 }
 
@@ -249,175 +269,4 @@ void admit_submit(struct engine_core *core, uint64_t now_ns,
     struct item *item = item_take(core);
     CHECK(item != NULL); /* queue_limit + lanes + sessions are provided for */
     fill(core, item, request);
-    enqueue(core, item);
-}
-
-/* Keys of the blocks that a hit may save: the last prompt token is computed
- * anew for its logits. Kept while the same request stays first of its line:
- * generation-only requests have one of their own, since they pass the others. */
-static const struct key_memo *find_keys(struct engine_core *core,
-                                        const struct item *item)
-{
-    bool is_generation = item->kind == ENGINE_GENERATION_ONLY;
-    struct key_memo *memo = &core->key_memos[is_generation];
-    if (memo->item_id == item->id) {
-        return memo;
-    }
-    const struct engine_request *request = item->request;
-    bool is_whole = request->score_prompt || !core->options.enable_block_reuse;
-    memo->item_id = item->id;
-    memo->count = is_whole ? 0
-                           : prefix_keys(&item->scope, request->prompt,
-                                         request->prompt_count - 1,
-                                         core->options.tokens_per_block,
-                                         core->block_count_max, memo->keys);
-    return memo;
-}
-
-static uint32_t lanes_needed(const struct item *item)
-{
-    if (item->kind == ENGINE_GENERATION_ONLY) {
-        return 0; /* a receive computes nothing */
-    }
-    return item->kind == ENGINE_CONTEXT_ONLY
-               ? 1
-               : (uint32_t)__builtin_popcount(item->open_choices);
-}
-
-static void start(struct engine_core *core, struct item *item, uint64_t now_ns)
-{
-    item->scheduled_ns = now_ns;
-    item->lanes_held = lanes_needed(item);
-    core->lanes_free -= item->lanes_held;
-    uint64_t arrival_ns = item->request->arrival_ns;
-    item->journey.queue_ns = now_ns > arrival_ns ? now_ns - arrival_ns : 0;
-    item->journey.cached_tokens = item->seq->length;
-    core->stats.requests_started++;
-    core->stats.cached_tokens += item->seq->length;
-    if (item->kind == ENGINE_GENERATION_ONLY) {
-        session_receive(core, item, now_ns);
-        return;
-    }
-    item->state = ITEM_PREFILL;
-    core->prefills[core->prefill_count++] = item;
-}
-
-/* What somebody ahead in the queue lacks; who wants the same waits behind. */
-struct lack {
-    bool lanes;
-    bool sessions;
-    bool pages; /* of who computes a prompt; receives may pass */
-    bool handoff; /* the share of a worker that receives too */
-};
-
-/* Pages that a hand-off holds from its admission until its lease ends. */
-static uint32_t handoff_blocks(const struct engine_core *core,
-                               const struct item *item)
-{
-    return item->request == NULL ? item->session->block_count
-                                 : blocks_of(core, item->request->prompt_count);
-}
-
-/* A hand-off keeps its pages until the peer pulls them, and the peer can only
- * pull into pages of its own. So that two workers never wait for each other,
- * the hand-offs of one that receives too take half of its pages and leave a
- * quarter of its sessions; one hand-off alone may be as large as it is. Blocks
- * that several share count once each: the sum is never below the truth. */
-static bool may_hand_off(const struct engine_core *core,
-                         const struct item *item)
-{
-    if (!core->has_seen_generation) {
-        return true;
-    }
-    uint64_t blocks = handoff_blocks(core, item);
-    uint32_t sessions = 0;
-    for (uint32_t i = 0; i < core->options.session_max; i++) {
-        const struct item *other = core->sessions[i].item;
-        if (other != NULL && other->kind == ENGINE_CONTEXT_ONLY) {
-            blocks += handoff_blocks(core, other);
-            sessions++;
-        }
-    }
-    uint32_t kept = core->options.session_max / 4;
-    kept = kept == 0 ? 1 : kept;
-    return sessions == 0 || (sessions + kept < core->options.session_max &&
-                             blocks <= core->options.page_count / 2);
-}
-
-/* For anything but pages; reserves the session of who need not wait. */
-static bool must_wait(struct engine_core *core, struct item *item,
-                      struct lack *lack)
-{
-    uint32_t lanes = lanes_needed(item);
-    lack->lanes |= lanes > core->lanes_free;
-    if (lanes > 0 && (lack->lanes || lack->pages)) {
-        return true;
-    }
-    if (item->kind == ENGINE_CONTEXT_ONLY) {
-        lack->handoff = lack->handoff || !may_hand_off(core, item);
-        if (lack->handoff) {
-            return true;
-        }
-    }
-    if (item->kind != ENGINE_AGGREGATED) {
-        lack->sessions = lack->sessions || session_reserve(core, item) == NULL;
-        return lack->sessions;
-    }
-    return false;
-}
-
-static bool try_open(struct engine_core *core, struct item *item)
-{
-    const struct key_memo *memo = find_keys(core, item);
-    if (kv_cache_open(core->cache, memo->keys, memo->count,
-                      block_total(core, item), &item->seq) == OK) {
-        return true;
-    }
-    if (item->session != NULL) {
-        session_free(core, item->session);
-    }
-    return false;
-}
-
-static void unlink_waiting(struct engine_core *core, struct item *before,
-                           struct item *item)
-{
-    *(before == NULL ? &core->wait_head : &before->wait_next) = item->wait_next;
-    core->wait_tail = core->wait_tail == item ? before : core->wait_tail;
-    item->wait_next = NULL;
-    core->waiting_count--;
-}
-
-/* In order of arrival. A request that lacks a lane or session holds back only
- * those that want the same. One that lacks pages holds back all that compute a
- * prompt, so that a large one gets its turn, but no receive: its pull ends
- * leases of the peer, which may be what our own wait for. A receive that lacks
- * pages stops everything behind it. */
-void admit_waiting(struct engine_core *core, uint64_t now_ns)
-{
-    struct lack lack = {0};
-    for (const struct item *item = core->oldest; item != NULL;
-         item = item->younger) {
-        lack.lanes |= item->state == ITEM_RECEIVED;
-    }
-    struct item *before = NULL;
-    struct item *item = core->wait_head;
-    while (item != NULL) {
-        struct item *next = item->wait_next;
-        bool is_held = must_wait(core, item, &lack);
-        if (!is_held && !try_open(core, item)) {
-            if (item->kind == ENGINE_GENERATION_ONLY) {
-                return;
-            }
-            lack.pages = true;
-            is_held = true;
-        }
-        if (is_held) {
-            before = item;
-        } else {
-            unlink_waiting(core, before, item);
-            start(core, item, now_ns);
-        }
-        item = next;
-    }
 }

@@ -48,17 +48,6 @@ static bool is_over(const struct item *item, int32_t token, uint32_t count,
     return count >= item->max_new;
 }
 
-/* What the sequence was promised for choices that are over already. */
-static void forgo_rest(struct engine_core *core, const struct item *item,
-                       struct kv_seq *seq)
-{
-    uint32_t block = core->options.tokens_per_block;
-    uint32_t total =
-        item->request->prompt_count / block + admit_tail_blocks(core, item);
-    CHECK(seq->block_count + seq->promised >= total);
-    kv_cache_forgo(core->cache, seq, seq->block_count + seq->promised - total);
-}
-
 static void fill_lane(struct engine_core *core, struct item *item,
                       const struct first_token *first, struct kv_seq *seq)
 {
@@ -68,26 +57,41 @@ static void fill_lane(struct engine_core *core, struct item *item,
            request->prompt_count * sizeof(lane->history[0]));
     lane->history[request->prompt_count] = first->token;
     lane->history_count = request->prompt_count + 1;
+    memcpy(lane->keys, item->keys, item->key_count * sizeof(lane->keys[0]));
+    lane->key_count = item->key_count;
     lane->seq = seq;
+    units_init_lane(core, lane);
 }
 
-/* The first choice goes on with the prompt's sequence, the others fork it. */
+/* Gives up what was set aside for choices that are over already. */
+static void forgo_rest(struct engine_core *core, const struct item *item)
+{
+    struct kv_promise rest = admit_promise(item);
+    rest.fork_count = 0;
+    rest.token_total = sched_reserve_tokens(core->sched, rest.fork_at,
+                                            rest.token_total - rest.fork_at);
+    if (core->options.policy == SCHED_MAX_UTILIZATION) {
+        return; /* nothing was */
+    }
+    enum err err = kv_seq_promise(core->cache, item->seq, &rest);
+    CHECK(err == OK || core->options.policy == SCHED_BOUNDED_OVERCOMMIT);
+}
+
+/* The first choice goes on with the prompt's sequence, the others fork it; one
+ * that finds no page, or no room for the copy, begins paused. */
 static void start_lanes(struct engine_core *core, struct item *item,
                         const struct first_token *alive, uint32_t count)
 {
-    uint32_t tail = admit_tail_blocks(core, item);
     item->state = ITEM_DECODE;
+    prefix_wait_remove(core->waits, &item->prefix);
     for (uint32_t i = 1; i < count; i++) {
         struct kv_seq *child = NULL;
-        struct kv_copy copy;
-        CHECK(kv_cache_fork(core->cache, item->seq, tail, &copy, &child) == OK);
-        if (copy.from != KV_PAGE_NONE) {
-            CHECK(core->copy_count < core->options.max_batch);
-            core->copies[core->copy_count++] = copy;
+        if (kv_seq_fork(core->cache, item->seq, &child) != OK) {
+            child = NULL;
         }
         fill_lane(core, item, &alive[i], child);
     }
-    forgo_rest(core, item, item->seq);
+    forgo_rest(core, item);
     fill_lane(core, item, &alive[0], item->seq);
     item->seq = NULL;
     core->lanes_free += item->lanes_held - count;
@@ -146,11 +150,11 @@ static void start_received(struct engine_core *core, struct item *item,
     const struct engine_request *request = item->request;
     struct first_token firsts[ENGINE_CHOICE_COUNT_MAX];
     uint32_t count = 0;
-    item->lanes_held = (uint32_t)__builtin_popcount(item->open_choices);
-    core->lanes_free -= item->lanes_held;
+    uint32_t lanes = (uint32_t)__builtin_popcount(item->open_choices);
+    core->lanes_free += item->lanes_held - lanes;
+    item->lanes_held = lanes;
     session_free(core, item->session);
-    kv_cache_advance(item->seq, request->prompt_count);
-    item_commit(core, item, item->seq, request->prompt);
+    item_commit(core, item, request->prompt_count);
     for (uint32_t i = 0; i < request->choice_count; i++) {
         if (item->open_choices & 1u << i) {
             firsts[count++] = (struct first_token){
@@ -167,7 +171,8 @@ void apply_received(struct engine_core *core, uint64_t now_ns)
         struct item *next = item->younger;
         if (item->state == ITEM_RECEIVED && item->session->ticket == 0) {
             uint32_t lanes = (uint32_t)__builtin_popcount(item->open_choices);
-            if (lanes > core->lanes_free || item_room(core) < STEP_EVENTS) {
+            if (lanes > core->lanes_free + item->lanes_held ||
+                item_room(core) < STEP_EVENTS) {
                 return;
             }
             start_received(core, item, now_ns);
@@ -176,17 +181,21 @@ void apply_received(struct engine_core *core, uint64_t now_ns)
     }
 }
 
+/* Those of a prompt that was paused and began anew are said once all the same. */
 static uint32_t apply_scores(struct engine_core *core,
                              const struct entry *entry,
                              const struct sampler_result *results)
 {
     uint32_t count = 0;
-    uint32_t index = entry->item->seq->length - entry->token_count + 1;
+    uint32_t index = entry->item->seq->history - entry->token_count + 1;
     while (count < entry->job_count &&
            core->jobs[entry->first_job + count].is_score) {
         const struct engine_job *job = &core->jobs[entry->first_job + count];
-        say_score(core, entry->item, index + count, job->target,
-                  &results[entry->first_job + count]);
+        if (index + count > entry->item->scored) {
+            entry->item->scored = index + count;
+            say_score(core, entry->item, index + count, job->target,
+                      &results[entry->first_job + count]);
+        }
         count++;
     }
     return count;
@@ -219,7 +228,6 @@ static void finish_prefill(struct engine_core *core, const struct entry *entry,
                                  .token = results[job].token,
                                  .result = &results[job]};
     }
-    item_leave_prefills(core, item);
     if (item->max_new == 0) {
         finish_unheard(core, item, now_ns);
     } else {
@@ -231,14 +239,26 @@ static void apply_prefill(struct engine_core *core, const struct entry *entry,
                           uint64_t now_ns, const struct sampler_result *results)
 {
     struct item *item = entry->item;
-    const struct engine_request *request = item->request;
-    kv_cache_advance(item->seq, item->seq->length + entry->token_count);
-    item_commit(core, item, item->seq, request->prompt);
+    item->unit.position = item->seq->history + entry->token_count;
+    item_commit(core, item, item->unit.position);
     item->journey.chunk_count++;
     core->stats.prefill_tokens += entry->token_count;
     uint32_t score_count = apply_scores(core, entry, results);
-    if (item->seq->length == request->prompt_count) {
+    if (item->unit.position == item->request->prompt_count) {
         finish_prefill(core, entry, score_count, now_ns, results);
+    }
+}
+
+/* What a pause took is computed anew, up to the token that is fed next. */
+static void apply_replay(struct engine_core *core, struct lane *lane,
+                         uint32_t token_count)
+{
+    uint32_t position = lane->seq->history + token_count;
+    lane_commit(core, lane, position);
+    lane->unit.position = position;
+    core->stats.replayed_tokens += token_count;
+    if (position == lane->unit.target) {
+        lane->unit.kind = SCHED_GENERATION;
     }
 }
 
@@ -247,8 +267,8 @@ static void apply_decode(struct engine_core *core, const struct entry *entry,
 {
     struct lane *lane = entry->lane;
     struct item *item = entry->item;
-    kv_cache_advance(lane->seq, lane->history_count);
-    item_commit(core, item, lane->seq, lane->history);
+    lane_commit(core, lane, lane->history_count);
+    lane->unit.position = lane->history_count;
     core->stats.decode_tokens++;
     lane->history[lane->history_count++] = result->token;
     uint32_t count = lane->history_count - item->request->prompt_count;
@@ -258,6 +278,7 @@ static void apply_decode(struct engine_core *core, const struct entry *entry,
         return;
     }
     item_say_finished(core, item, lane->choice, finish, result->token, now_ns);
+    sched_learn_length(core->sched, count);
     lane_free(core, lane);
     if (item_is_answered(item)) {
         item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NONE);
@@ -271,6 +292,8 @@ void apply_results(struct engine_core *core, uint64_t now_ns,
         const struct entry *entry = &core->entries[i];
         if (entry->lane == NULL) {
             apply_prefill(core, entry, now_ns, results);
+        } else if (entry->job_count == 0) {
+            apply_replay(core, entry->lane, entry->token_count);
         } else {
             apply_decode(core, entry, now_ns, &results[entry->first_job]);
         }

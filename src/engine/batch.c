@@ -50,50 +50,41 @@ static void add_sample(struct engine_core *core, struct entry *entry,
         history_count - request->prompt_count < request->min_tokens;
 }
 
-static bool plan_events(struct engine_core *core, uint32_t count)
+static void set_tables(struct model_run *run, const struct engine_core *core,
+                       const struct kv_seq *seq)
 {
-    if (item_room(core) < core->events_planned + count) {
-        return false;
+    for (uint32_t i = 0; i < core->options.life_count; i++) {
+        run->pages[i] = seq->tables[i];
     }
-    core->events_planned += count;
-    return true;
 }
 
-/* A token and perhaps an end. */
-static bool try_decode(struct engine_core *core, struct lane *lane,
-                       struct engine_budget *budget)
+static void add_decode(struct engine_core *core, const struct sched_unit *unit)
 {
-    if (budget->tokens_left == 0 || !plan_events(core, 2)) {
-        return false;
-    }
-    CHECK(engine_budget_take_decode(budget, 0));
+    struct lane *lane = unit->owner;
     uint32_t position = lane->history_count - 1;
-    CHECK(lane->seq->length == position);
-    CHECK(kv_cache_resize(core->cache, lane->seq, position + 1) == OK);
+    CHECK(lane->seq->history == position);
     struct model_run run = {.tokens = &lane->history[position],
                             .token_count = 1,
                             .position = position,
-                            .pages = lane->seq->pages,
                             .logit_count = 1};
+    set_tables(&run, core, lane->seq);
     uint32_t row = core->plan.logit_row_count;
     struct entry *entry = add_run(core, lane->item, lane, &run);
     add_sample(core, entry, row, lane->choice, lane->history,
                lane->history_count);
-    return true;
 }
 
-/* Whoever was left out for lack of tokens goes first next time. */
-static void add_decodes(struct engine_core *core, struct engine_budget *budget)
+/* Tokens that a pause took: nothing is sampled, they were said before. */
+static void add_replay(struct engine_core *core,
+                       const struct sched_chunk *chunk)
 {
-    uint32_t count = core->options.max_batch;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t index = (core->lane_cursor + i) % count;
-        struct lane *lane = &core->lanes[index];
-        if (lane->item != NULL && !try_decode(core, lane, budget)) {
-            core->lane_cursor = index;
-            return;
-        }
-    }
+    struct lane *lane = chunk->unit->owner;
+    struct model_run run = {.tokens = lane->history + chunk->first,
+                            .token_count = chunk->count,
+                            .position = chunk->first};
+    set_tables(&run, core, lane->seq);
+    add_run(core, lane->item, lane, &run);
+    core->prefill_rows += chunk->count;
 }
 
 static void add_scores(struct engine_core *core, struct entry *entry,
@@ -121,55 +112,31 @@ static void add_first_samples(struct engine_core *core, struct entry *entry,
     }
 }
 
-/* Tokens of the next chunk; 0: not this turn. */
-static uint32_t take_chunk(struct engine_core *core, const struct item *item,
-                           struct engine_budget *budget, uint32_t *score_rows)
+static void add_prefill(struct engine_core *core,
+                        const struct sched_chunk *chunk)
 {
+    struct item *item = chunk->unit->owner;
     const struct engine_request *request = item->request;
-    bool is_scored = request->score_prompt;
-    uint32_t choices = (uint32_t)__builtin_popcount(item->open_choices);
-    if (!plan_events(core, 2 * choices + (is_scored ? *score_rows : 0))) {
-        return 0;
-    }
-    uint32_t remaining = request->prompt_count - item->seq->length;
-    uint32_t chunk = engine_budget_take_chunk(
-        budget, remaining, 0, is_scored ? *score_rows : UINT32_MAX);
-    *score_rows -= is_scored ? chunk : 0;
-    return chunk;
-}
-
-static void add_prefill(struct engine_core *core, struct item *item,
-                        struct engine_budget *budget, uint32_t *score_rows)
-{
-    const struct engine_request *request = item->request;
-    uint32_t position = item->seq->length;
-    uint32_t chunk = take_chunk(core, item, budget, score_rows);
-    if (chunk == 0) {
-        return;
-    }
-    uint32_t end = position + chunk;
-    bool is_last = end == request->prompt_count;
-    CHECK(kv_cache_resize(core->cache, item->seq, end) == OK);
-    struct model_run run = {.tokens = request->prompt + position,
-                            .token_count = chunk,
-                            .position = position,
-                            .pages = item->seq->pages,
-                            .logit_count = is_last};
+    struct model_run run = {.tokens = request->prompt + chunk->first,
+                            .token_count = chunk->count,
+                            .position = chunk->first,
+                            .logit_count = chunk->is_last};
     if (request->score_prompt) {
-        run.logit_count = chunk;
+        run.logit_count = chunk->count;
     }
+    set_tables(&run, core, item->seq);
     uint32_t row = core->plan.logit_row_count;
     struct entry *entry = add_run(core, item, NULL, &run);
-    core->prefill_rows += chunk;
+    core->prefill_rows += chunk->count;
     if (request->score_prompt) {
-        add_scores(core, entry, row, position);
+        add_scores(core, entry, row, chunk->first);
     }
-    if (is_last) {
+    if (chunk->is_last) {
         add_first_samples(core, entry, core->plan.logit_row_count - 1);
     }
 }
 
-static struct engine_budget budget_of(const struct engine_core *core)
+struct sched_budget batch_budget(const struct engine_core *core)
 {
     uint32_t tokens = core->pace.tokens;
     uint32_t decodes = 0;
@@ -184,25 +151,43 @@ static struct engine_budget budget_of(const struct engine_core *core)
     if (tokens > core->options.row_count_max) {
         tokens = core->options.row_count_max;
     }
-    return (struct engine_budget){.tokens_left = tokens,
-                                  .unit = core->options.chunk_unit,
-                                  .is_chunked = core->options.is_chunked};
+    return (struct sched_budget){.tokens = tokens,
+                                 .requests = core->options.max_batch,
+                                 .rows = UINT32_MAX};
 }
 
-/* Generation first: it is small, fixed, and must not wait for prompts; then
- * prompts in the order they were admitted (engine.md 3.2). */
-void batch_build(struct engine_core *core, uint64_t now_ns)
+void batch_build(struct engine_core *core, uint64_t now_ns,
+                 const struct sched_plan *schedule)
 {
     core->plan = (struct engine_plan){.runs = core->runs, .jobs = core->jobs};
-    core->events_planned = 0;
     core->prefill_rows = 0;
     core->plan_ns = now_ns;
-    struct engine_budget budget = budget_of(core);
-    core->stats.chunk_budget = budget.tokens_left;
-    uint32_t score_rows = core->options.score_row_max;
-    add_decodes(core, &budget);
-    for (uint32_t i = 0; i < core->prefill_count; i++) {
-        add_prefill(core, core->prefills[i], &budget, &score_rows);
+    for (uint32_t i = 0; i < schedule->decode_count; i++) {
+        add_decode(core, schedule->decodes[i].unit);
+    }
+    for (uint32_t i = 0; i < schedule->chunk_count; i++) {
+        if (schedule->chunks[i].unit->owner_kind == UNIT_OF_LANE) {
+            add_replay(core, &schedule->chunks[i]);
+        } else {
+            add_prefill(core, &schedule->chunks[i]);
+        }
     }
     core->has_plan = core->plan.run_count > 0;
+}
+
+enum engine_plan_state engine_core_plan_state(const struct engine_core *core)
+{
+    enum engine_plan_state state = ENGINE_PLAN_READY;
+    for (uint32_t i = 0; i < core->plan.run_count; i++) {
+        const struct entry *entry = &core->entries[i];
+        const struct kv_seq *seq =
+            entry->lane != NULL ? entry->lane->seq : entry->item->seq;
+        if (core->has_lost_pages && kv_seq_is_lost(core->cache, seq)) {
+            return ENGINE_PLAN_LOST;
+        }
+        if (!kv_seq_is_ready(core->cache, seq)) {
+            state = ENGINE_PLAN_WAITS;
+        }
+    }
+    return state;
 }

@@ -2,36 +2,9 @@
 
 enum { TOKENS_MIN = 16 };
 
-bool engine_budget_take_decode(struct engine_budget *budget, uint32_t draft)
-{
-    if (budget->tokens_left < 1 + draft) {
-        return false;
-    }
-    budget->tokens_left -= 1 + draft;
-    return true;
-}
-
 static uint32_t min(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
-}
-
-uint32_t engine_budget_take_chunk(struct engine_budget *budget,
-                                  uint32_t remaining, uint32_t draft,
-                                  uint32_t chunk_max)
-{
-    uint64_t whole = (uint64_t)remaining + draft;
-    if (whole <= budget->tokens_left && remaining <= chunk_max) {
-        budget->tokens_left -= (uint32_t)whole;
-        return remaining;
-    }
-    if (!budget->is_chunked || remaining == 0) {
-        return 0;
-    }
-    uint32_t chunk = min(min(budget->tokens_left, chunk_max), remaining - 1);
-    chunk -= chunk % budget->unit;
-    budget->tokens_left -= chunk;
-    return chunk;
 }
 
 static uint32_t clamp(uint64_t value, uint32_t low, uint32_t high)

@@ -50,7 +50,7 @@ static void create_items(struct engine_core *core)
         options->queue_limit + options->max_batch + options->session_max;
     core->items = mem_new_array(core->item_count, sizeof(core->items[0]));
     for (uint32_t i = 0; i < core->item_count; i++) {
-        core->items[i].wait_next = core->free_items;
+        core->items[i].younger = core->free_items;
         core->free_items = &core->items[i];
     }
 }
@@ -59,17 +59,18 @@ static void create_lanes(struct engine_core *core)
 {
     uint32_t count = core->options.max_batch;
     uint32_t seq = core->options.max_seq;
+    size_t blocks = core->block_count_max;
     core->lanes = mem_new_array(count, sizeof(core->lanes[0]));
     core->histories =
         mem_new_array((size_t)count * seq, sizeof(core->histories[0]));
+    core->lane_keys = mem_new_array(count * blocks, sizeof(core->lane_keys[0]));
     for (size_t i = 0; i < count; i++) {
         core->lanes[i].history = core->histories + i * seq;
+        core->lanes[i].keys = core->lane_keys + i * blocks;
     }
     core->lanes_free = count;
-    core->prefills = mem_new_array(count, sizeof(core->prefills[0]));
     core->entries = mem_new_array(count, sizeof(core->entries[0]));
     core->runs = mem_new_array(count, sizeof(core->runs[0]));
-    core->copies = mem_new_array(count, sizeof(core->copies[0]));
     core->job_max =
         count * ENGINE_CHOICE_COUNT_MAX + core->options.score_row_max;
     core->jobs = mem_new_array(core->job_max, sizeof(core->jobs[0]));
@@ -79,25 +80,84 @@ static void create_sessions(struct engine_core *core)
 {
     uint32_t count = core->options.session_max;
     core->sessions = mem_new_array(count, sizeof(core->sessions[0]));
+    core->session_refs = mem_new_array((size_t)count * core->block_count_max,
+                                       sizeof(core->session_refs[0]));
     core->session_pages = mem_new_array((size_t)count * core->block_count_max,
                                         sizeof(core->session_pages[0]));
     for (size_t i = 0; i < count; i++) {
         core->sessions[i].pages =
             core->session_pages + i * core->block_count_max;
+        core->sessions[i].leased =
+            core->session_refs + i * core->block_count_max;
     }
     core->order_max = 2 * count;
     core->orders = mem_new_array(core->order_max, sizeof(core->orders[0]));
     core->domain = count == 0 ? NULL : agree_domain_create(count, 1);
 }
 
-static void create_key_memos(struct engine_core *core)
+/* Of a sequence of max_seq tokens, or as many as the smallest pool of full
+ * attention has. */
+static uint32_t blocks_of_longest(const struct engine_core_options *options)
 {
-    for (int i = 0; i < 2; i++) {
-        struct key_memo *memo = &core->key_memos[i];
-        memo->keys =
-            mem_new_array(core->block_count_max, sizeof(memo->keys[0]));
-        memo->item_id = UINT64_MAX;
+    uint32_t blocks = kv_blocks_of(options->max_seq, options->tokens_per_block);
+    for (uint32_t i = 0; i < options->life_count; i++) {
+        uint32_t pages = options->page_counts[options->group_of[i]];
+        if (options->lives[i].window == 0 && pages < blocks) {
+            blocks = pages;
+        }
     }
+    return blocks;
+}
+
+static enum err create_cache(struct engine_core *core, struct why *why)
+{
+    const struct engine_core_options *options = &core->options;
+    struct kv_manager_options cache = {
+        .tokens_per_block = options->tokens_per_block,
+        .life_count = options->life_count,
+        .group_count = options->group_count,
+        .level_count = options->host_page_counts[0] > 0 ? 2 : 1,
+        .seq_count_max = options->max_batch + options->session_max,
+        .block_count_max = core->block_count_max,
+        .step_max = options->row_count_max,
+        .enable_reuse = options->enable_block_reuse,
+        .enable_partial = options->enable_partial_reuse,
+        .offload_priority_min = options->offload_priority_min,
+        .event_max = options->cache_event_max,
+    };
+    memcpy(cache.lives, options->lives, sizeof(cache.lives));
+    memcpy(cache.group_of, options->group_of, sizeof(cache.group_of));
+    memcpy(cache.slot_counts[0], options->page_counts,
+           sizeof(cache.slot_counts[0]));
+    memcpy(cache.slot_counts[1], options->host_page_counts,
+           sizeof(cache.slot_counts[1]));
+    return kv_manager_create(&cache, why, &core->cache);
+}
+
+/* A prompt's unit until it decodes, a lane's after that. */
+static enum err create_sched(struct engine_core *core, struct why *why)
+{
+    const struct engine_core_options *options = &core->options;
+    struct prefix_wait_options waits = prefix_wait_options_default();
+    waits.tokens_per_block = options->tokens_per_block;
+    waits.request_max = core->item_count;
+    waits.is_enabled =
+        options->enable_prefix_waits && options->enable_block_reuse;
+    enum err err = prefix_wait_create(&waits, why, &core->waits);
+    if (err != OK) {
+        return err;
+    }
+    struct sched_options sched = sched_options_default();
+    core->unit_max = core->item_count + options->max_batch;
+    core->units = mem_new_array(core->unit_max, sizeof(core->units[0]));
+    sched.policy = options->policy;
+    sched.unit_max = core->unit_max;
+    sched.chunk_unit = options->chunk_unit;
+    sched.is_chunked = options->is_chunked;
+    sched.is_shortest_first = options->is_shortest_first;
+    sched.tokens_per_block = options->tokens_per_block;
+    sched.seq_tokens_max = options->max_seq;
+    return sched_create(&sched, core->waits, why, &core->sched);
 }
 
 enum err engine_core_create(const struct engine_core_options *options,
@@ -113,20 +173,22 @@ enum err engine_core_create(const struct engine_core_options *options,
     for (uint32_t i = 0; i < options->end_token_count; i++) {
         core->end_tokens[i] = options->end_tokens[i];
     }
-    uint32_t block = options->tokens_per_block;
-    core->block_count_max =
-        options->max_seq / block + (options->max_seq % block > 0);
+    core->block_count_max = blocks_of_longest(options);
     core->has_seen_generation = options->is_mixed;
-    create_key_memos(core);
-    core->cache = kv_cache_create(&(struct kv_cache_options){
-        .page_count = options->page_count,
-        .tokens_per_block = block,
-        .seq_count_max = options->max_batch + options->session_max,
-        .block_count_max = core->block_count_max,
-        .enable_reuse = options->enable_block_reuse});
+    err = create_cache(core, why);
+    if (err != OK) {
+        engine_core_destroy(core);
+        return err;
+    }
+    cache_events_init(core);
     engine_pace_init(&core->pace, options->chunk_tokens, options->row_count_max,
                      options->turn_ns_max);
     create_items(core);
+    err = create_sched(core, why);
+    if (err != OK) {
+        engine_core_destroy(core);
+        return err;
+    }
     create_lanes(core);
     create_sessions(core);
     core->event_max =
@@ -144,26 +206,29 @@ void engine_core_destroy(struct engine_core *core)
     }
     for (struct item *item = core->oldest; item != NULL; item = item->younger) {
         engine_request_free(item->request);
+        mem_free(item->keys);
     }
     for (uint32_t i = 0; i < core->event_count; i++) {
-        mem_free(core->events[i].top);
+        engine_event_finish(&core->events[i]);
     }
     mem_free(core->events);
+    mem_free(core->salts);
     agree_domain_destroy(core->domain);
     mem_free(core->orders);
+    mem_free(core->session_refs);
     mem_free(core->session_pages);
     mem_free(core->sessions);
     mem_free(core->jobs);
-    mem_free(core->copies);
     mem_free(core->runs);
     mem_free(core->entries);
-    mem_free(core->prefills);
+    mem_free(core->lane_keys);
     mem_free(core->histories);
     mem_free(core->lanes);
     mem_free(core->items);
-    kv_cache_destroy(core->cache);
-    mem_free(core->key_memos[0].keys);
-    mem_free(core->key_memos[1].keys);
+    mem_free(core->units);
+    sched_destroy(core->sched);
+    prefix_wait_destroy(core->waits);
+    kv_manager_destroy(core->cache);
     mem_free(core);
 }
 
@@ -225,6 +290,9 @@ void engine_core_command(struct engine_core *core, uint64_t now_ns,
     case ENGINE_ABORT_RID:
         abort_rid(core, now_ns, command);
         return;
+    case ENGINE_CACHE_EVENTS:
+        cache_events_answer(core, now_ns, command);
+        return;
     case ENGINE_DRAIN:
         core->is_draining = true;
         return;
@@ -275,15 +343,14 @@ const struct engine_plan *engine_core_plan(struct engine_core *core,
                                            uint64_t now_ns)
 {
     CHECK(!core->has_plan);
-    CHECK(core->copy_count == 0);
+    kv_manager_tick(core->cache, now_ns / 1000000);
     session_apply_agreed(core, now_ns);
     end_overdue(core, now_ns);
+    units_drop_lost(core, now_ns);
     apply_received(core, now_ns);
-    if (!core->is_stopping) {
-        admit_waiting(core, now_ns);
-        give_way(core, now_ns);
-    }
-    batch_build(core, now_ns);
+    const struct sched_plan *schedule = units_schedule(core, now_ns);
+    give_way(core, now_ns);
+    batch_build(core, now_ns, schedule);
     return &core->plan;
 }
 
@@ -323,16 +390,22 @@ void engine_core_fail(struct engine_core *core, uint64_t now_ns, enum err error)
     }
 }
 
-const struct kv_copy *engine_core_copies(const struct engine_core *core,
-                                         uint32_t *count_out)
+const struct kv_order *engine_core_copies(const struct engine_core *core,
+                                          uint32_t *count_out)
 {
-    *count_out = core->copy_count;
-    return core->copies;
+    return kv_manager_orders(core->cache, count_out);
 }
 
-void engine_core_copies_done(struct engine_core *core)
+void engine_core_copies_taken(struct engine_core *core, uint32_t count)
 {
-    core->copy_count = 0;
+    kv_manager_orders_taken(core->cache, count);
+}
+
+void engine_core_copy_done(struct engine_core *core, kv_ticket ticket,
+                           bool is_ok)
+{
+    core->has_lost_pages |= !is_ok;
+    kv_manager_order_done(core->cache, ticket, is_ok);
 }
 
 const struct engine_event *engine_core_events(const struct engine_core *core,

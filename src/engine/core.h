@@ -18,14 +18,16 @@
  *
  * A choice that runs holds a lane (max_batch of them), a hand-off a session.
  * State that depends on a transfer changes only at a turn's head, when the
- * agreement says so (agree/domain.h). Nothing is allocated after creation but
- * the alternatives of requests that ask for logprobs. One thread. */
+ * agreement says so (agree/domain.h). A turn allocates nothing but the
+ * alternatives of logprobs; a request that arrives brings its block keys, and
+ * answers about the cache's events are made when asked for. One thread. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "engine/port.h"
-#include "kv/cache.h"
+#include "engine/schedule.h"
+#include "kv/manager.h"
 #include "model/model.h"
 #include "model/sampler.h"
 #include "transfer/port.h"
@@ -33,7 +35,12 @@
 struct engine_core;
 
 struct engine_core_options {
-    uint32_t page_count;
+    uint32_t life_count; /* of the model; engine.md 1.2 */
+    struct kv_life lives[KV_LIFE_COUNT_MAX];
+    uint8_t group_of[KV_LIFE_COUNT_MAX]; /* pool group of a life cycle */
+    uint32_t group_count;
+    uint32_t page_counts[KV_LIFE_COUNT_MAX]; /* by group */
+    uint32_t host_page_counts[KV_LIFE_COUNT_MAX]; /* of the level below */
     uint32_t tokens_per_block;
     uint32_t max_batch;
     uint32_t max_seq;
@@ -52,6 +59,12 @@ struct engine_core_options {
     const int32_t *end_tokens; /* copied */
     uint32_t end_token_count;
     bool enable_block_reuse;
+    bool enable_partial_reuse;
+    uint8_t offload_priority_min; /* below: dropped, not moved down */
+    uint32_t cache_event_max; /* kept until asked for; 0: none */
+    enum sched_policy policy;
+    bool is_shortest_first;
+    bool enable_prefix_waits;
     uint8_t secret[PREFIX_SECRET_SIZE]; /* of this process (prefix/keys.h) */
     /* A hostile or huge model must not make the logits of one turn huge. */
     uint32_t score_row_max; /* prompt rows with logits a turn */
@@ -100,11 +113,24 @@ void engine_core_abort(struct engine_core *core);
 void engine_core_fail(struct engine_core *core, uint64_t now_ns,
                       enum err error);
 
-/* Copies are done first, then commands are posted: a freed page that a copy
- * still reads may be the destination of a new receive. */
-const struct kv_copy *engine_core_copies(const struct engine_core *core,
-                                         uint32_t *count_out);
-void engine_core_copies_done(struct engine_core *core);
+/* Copies between pages, in an order in which they may be done one after the
+ * other. Those that begin are taken; each is done once. Copies are done first,
+ * then commands are posted: a freed page that a copy still reads may be the
+ * destination of a new receive. */
+const struct kv_order *engine_core_copies(const struct engine_core *core,
+                                          uint32_t *count_out);
+void engine_core_copies_taken(struct engine_core *core, uint32_t count);
+/* Failed: whoever lacks the page computes it anew; a receive fails. */
+void engine_core_copy_done(struct engine_core *core, kv_ticket ticket,
+                           bool is_ok);
+/* May the pages of the plan be read and written now? Who does copies beside the
+ * forward pass asks before it. */
+enum engine_plan_state {
+    ENGINE_PLAN_READY,
+    ENGINE_PLAN_WAITS, /* for copies; ask again when one is done */
+    ENGINE_PLAN_LOST, /* one failed: abort, the next plan makes up for it */
+};
+enum engine_plan_state engine_core_plan_state(const struct engine_core *core);
 const struct engine_event *engine_core_events(const struct engine_core *core,
                                               uint32_t *count_out);
 void engine_core_events_taken(struct engine_core *core, uint32_t count);
@@ -120,5 +146,13 @@ uint64_t engine_core_wake_ns(const struct engine_core *core);
 bool engine_core_is_stopped(const struct engine_core *core);
 void engine_core_stats(const struct engine_core *core,
                        struct engine_stats *stats_out);
+/* What the parts counted, for tests and checkers. */
+struct engine_counts {
+    struct sched_stats sched;
+    struct kv_manager_stats cache;
+    uint32_t waits_max; /* passes that one of the live requests has waited */
+};
+void engine_core_counts(const struct engine_core *core,
+                        struct engine_counts *counts_out);
 /* Lanes, sessions, items and the cache agree. For tests and checkers. */
 bool engine_core_is_valid(const struct engine_core *core);

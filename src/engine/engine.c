@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "engine/copies.h"
 #include "engine/core.h"
 #include "io/clock.h"
 #include "io/thread.h"
@@ -20,6 +21,7 @@ enum {
 
 struct engine {
     struct engine_options options;
+    struct engine_copies *copies;
     struct engine_core *core;
     struct sampler *sampler;
     float *logits; /* (logit_row_max, vocab_size) */
@@ -80,17 +82,30 @@ static void post_events(struct engine *engine)
     }
 }
 
-static void do_copies(struct engine *engine)
+/* Until the batch's pages may be touched. ENGINE_PLAN_LOST: one never will. */
+static enum engine_plan_state await_pages(struct engine *engine)
 {
-    const struct kv_pool_view *pool = &engine->options.pool;
-    uint32_t count = 0;
-    const struct kv_copy *copies = engine_core_copies(engine->core, &count);
-    for (uint32_t i = 0; i < count; i++) {
-        memcpy(pool->base + pool->page_bytes * (size_t)copies[i].to,
-               pool->base + pool->page_bytes * (size_t)copies[i].from,
-               pool->page_bytes);
+    engine_copies_run(engine->copies, engine->core);
+    enum engine_plan_state state = engine_core_plan_state(engine->core);
+    while (state == ENGINE_PLAN_WAITS) {
+        io_waker_wait(engine->options.waker, RETRY_NS);
+        engine_copies_run(engine->copies, engine->core);
+        state = engine_core_plan_state(engine->core);
     }
-    engine_core_copies_done(engine->core);
+    return state;
+}
+
+/* A peer may write into the pages of a receive as soon as it is posted. */
+static void await_all_pages(struct engine *engine)
+{
+    uint32_t count = 0;
+    engine_core_orders(engine->core, &count);
+    engine_copies_run(engine->copies, engine->core);
+    while (count > 0 &&
+           engine_copies_are_pending(engine->copies, engine->core)) {
+        io_waker_wait(engine->options.waker, RETRY_NS);
+        engine_copies_run(engine->copies, engine->core);
+    }
 }
 
 /* Sampling changes its row: whoever shares one works on a copy. */
@@ -163,12 +178,14 @@ static bool turn(struct engine *engine)
     const struct engine_plan *plan = engine_core_plan(engine->core, now_ns);
     engine->steady_allocations += mem_allocation_count() - before;
     bool is_busy = plan->run_count > 0;
-    do_copies(engine);
+    await_all_pages(engine);
     post_orders(engine);
-    if (is_busy) {
+    if (is_busy && await_pages(engine) == ENGINE_PLAN_LOST) {
+        engine_core_abort(engine->core);
+    } else if (is_busy) {
         post_events(engine); /* a received first token waits for no pass */
         compute(engine, plan);
-        do_copies(engine);
+        await_all_pages(engine);
         post_orders(engine);
     }
     post_events(engine);
@@ -210,7 +227,8 @@ static void run(void *context)
 
 static uint32_t session_max_of(const struct engine_options *options)
 {
-    if (options->transfer.commands == NULL ||
+    if (options->model->info.shape.life_count > 1 ||
+        options->transfer.commands == NULL ||
         options->transfer.reports == NULL) {
         return 0;
     }
@@ -223,8 +241,9 @@ static enum err create_core(struct engine *engine, struct why *why)
 {
     const struct engine_options *options = &engine->options;
     struct engine_core_options core = {
-        .page_count = options->pool.page_count,
-        .tokens_per_block = options->pool.layout.tokens_per_block,
+        .life_count = options->model->info.shape.life_count,
+        .group_count = options->model->info.shape.life_count,
+        .tokens_per_block = options->pools[0].layout.tokens_per_block,
         .max_batch = options->max_batch,
         .max_seq = options->max_seq,
         .row_count_max = options->row_count_max,
@@ -240,13 +259,38 @@ static enum err create_core(struct engine *engine, struct why *why)
         .end_tokens = options->end_tokens,
         .end_token_count = options->end_token_count,
         .enable_block_reuse = options->enable_block_reuse,
+        .enable_partial_reuse = options->enable_partial_reuse,
+        .offload_priority_min = options->offload_priority_min,
+        .cache_event_max = options->cache_event_max,
+        .policy = options->policy,
+        .is_shortest_first = options->is_shortest_first,
+        .enable_prefix_waits = options->enable_prefix_waits,
         .score_row_max = SCORE_ROW_MAX,
     };
+    for (uint32_t i = 0; i < core.life_count; i++) {
+        core.lives[i] = options->model->info.shape.lives[i];
+        core.group_of[i] = (uint8_t)i;
+        core.page_counts[i] = options->pools[i].page_count;
+        core.host_page_counts[i] = options->host_pools[i].page_count;
+    }
     for (size_t i = 0; i < sizeof(core.secret); i += sizeof(uint64_t)) {
         uint64_t word = rng_system();
         memcpy(core.secret + i, &word, sizeof(word));
     }
     return engine_core_create(&core, why, &engine->core);
+}
+
+/* A pool group is a life cycle here. */
+static enum err create_copies(struct engine *engine, struct why *why)
+{
+    const struct engine_options *options = &engine->options;
+    bool has_host = options->host_pools[0].page_count > 0;
+    struct engine_copies_options copies = {
+        .levels = {options->pools, has_host ? options->host_pools : NULL},
+        .waker = options->waker};
+    enum err err = engine_copies_create(&copies, &engine->copies);
+    return err == OK ? OK
+                     : why_say(why, err, "no thread for copies of KV pages");
 }
 
 static enum err create_buffers(struct engine *engine, struct why *why)
@@ -275,10 +319,13 @@ enum err engine_start(const struct engine_options *options, struct why *why,
     engine->options = *options;
     enum err err = create_core(engine, why);
     if (err == OK) {
+        err = create_copies(engine, why);
+    }
+    if (err == OK) {
         err = create_buffers(engine, why);
     }
     if (err == OK) {
-        options->model->ops->set_pool(options->model, &options->pool);
+        options->model->ops->set_pool(options->model, options->pools);
         err = io_thread_start("engine", run, engine, &engine->thread);
     }
     if (err != OK) {
@@ -319,6 +366,7 @@ void engine_destroy(struct engine *engine)
     if (engine->sampler != NULL) {
         sampler_destroy(engine->sampler);
     }
+    engine_copies_destroy(engine->copies);
     engine_core_destroy(engine->core);
     mem_free(engine);
 }

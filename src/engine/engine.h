@@ -4,8 +4,9 @@
  * (engine/core.h) decide, runs the model, samples, and posts what came of it
  * in one post a turn.
  *
- *   serve ---- commands ---> [ engine thread: core, model, sampler ] --- events ---> serve
- *   transfer -- reports ---> [                                     ] --- commands -> transfer
+ *   serve ---- commands ---> [ engine thread: core, model, sampler ] --- events
+ * ---> serve transfer -- reports ---> [                                     ]
+ * --- commands -> transfer
  *
  * Life: start, post ENGINE_STOP, join, end the transfer loop, destroy: a peer
  * may still be writing into leased pages after the thread has ended, and the
@@ -15,6 +16,8 @@
 
 #include "base/err.h"
 #include "engine/port.h"
+#include "engine/schedule.h"
+#include "engine/schedule.h"
 #include "io/mailbox.h"
 #include "kv/view.h"
 #include "model/model.h"
@@ -25,9 +28,12 @@ enum { ENGINE_END_TOKEN_COUNT_MAX = 16, ENGINE_SESSION_COUNT_MAX = 256 };
 struct engine;
 
 struct engine_options {
-    /* All outlive the engine. The pool is set on the model by engine_start. */
+    /* All outlive the engine. The pools are set on the model by engine_start. */
     struct model *model;
-    struct kv_pool_view pool; /* its layout gives tokens a block */
+    /* One a life cycle of the model's shape; the layout gives tokens a block. */
+    struct kv_pool_view pools[KV_LIFE_COUNT_MAX];
+    /* The level below, where suspended and cached pages go; page_count 0: none. */
+    struct kv_pool_view host_pools[KV_LIFE_COUNT_MAX];
     struct engine_port port;
     /* Both mailboxes NULL: no transfer, disaggregated kinds are refused. Live
      * sessions are at most a quarter of the reports mailbox's capacity (a
@@ -39,7 +45,7 @@ struct engine_options {
     uint32_t max_batch; /* choices that run at the same time */
     uint32_t max_seq; /* tokens of prompt and answer together */
     uint32_t row_count_max; /* tokens of one batch; at least max_batch + 16,
-                             * and no more than the model was made for */
+                           * and no more than the model was made for */
     uint32_t chunk_tokens; /* tokens a turn; 0: adapts to turn_ns_max */
     uint64_t turn_ns_max;
     uint32_t queue_limit; /* requests that wait */
@@ -50,6 +56,12 @@ struct engine_options {
     const int32_t *end_tokens; /* copied */
     uint32_t end_token_count; /* <= ENGINE_END_TOKEN_COUNT_MAX */
     bool enable_block_reuse;
+    bool enable_partial_reuse; /* of a block, too */
+    uint8_t offload_priority_min; /* below: dropped, not moved down */
+    uint32_t cache_event_max; /* kept until asked for; 0: none */
+    enum sched_policy policy;
+    bool is_shortest_first; /* pending prompts; else by arrival */
+    bool enable_prefix_waits; /* for a prefix that is being computed */
 };
 
 /* ERR_INVALID names the field. The thread runs when this returns OK. */

@@ -13,9 +13,10 @@ enum { PATIENCE_SHARE = 20 };
 static int64_t oldest_receive(const struct engine_core *core)
 {
     int64_t oldest = INT64_MAX;
-    for (const struct item *item = core->wait_head; item != NULL;
-         item = item->wait_next) {
-        bool is_receive = item->kind == ENGINE_GENERATION_ONLY;
+    for (const struct item *item = core->oldest; item != NULL;
+         item = item->younger) {
+        bool is_receive =
+            item->state == ITEM_WAITING && item->kind == ENGINE_GENERATION_ONLY;
         oldest = is_receive && item->rid < oldest ? item->rid : oldest;
     }
     return oldest;

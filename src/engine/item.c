@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/mem.h"
 #include "engine/state.h"
 
 struct item *item_take(struct engine_core *core)
@@ -10,7 +11,7 @@ struct item *item_take(struct engine_core *core)
     if (item == NULL) {
         return NULL;
     }
-    core->free_items = item->wait_next;
+    core->free_items = item->younger;
     *item = (struct item){.older = core->youngest};
     if (core->youngest == NULL) {
         core->oldest = item;
@@ -30,8 +31,10 @@ void item_free(struct engine_core *core, struct item *item)
         item->younger;
     *(item->younger == NULL ? &core->youngest : &item->younger->older) =
         item->older;
+    prefix_wait_remove(core->waits, &item->prefix);
+    mem_free(item->keys);
     engine_request_free(item->request);
-    *item = (struct item){.state = ITEM_FREE, .wait_next = core->free_items};
+    *item = (struct item){.state = ITEM_FREE, .younger = core->free_items};
     core->free_items = item;
 }
 
@@ -113,6 +116,7 @@ struct lane *lane_take(struct engine_core *core, struct item *item,
         if (lane->item == NULL) {
             lane->item = item;
             lane->choice = choice;
+            item->lanes[choice] = lane;
             return lane;
         }
     }
@@ -122,46 +126,21 @@ struct lane *lane_take(struct engine_core *core, struct item *item,
 /* Ends the choice's sequence, and gives its lane back. */
 void lane_free(struct engine_core *core, struct lane *lane)
 {
-    kv_cache_close(core->cache, lane->seq);
+    if (lane->seq != NULL) {
+        kv_seq_close(core->cache, lane->seq);
+    }
     CHECK(lane->item->lanes_held > 0);
+    lane->item->lanes[lane->choice] = NULL;
     lane->item->lanes_held--;
     core->lanes_free++;
-    *lane = (struct lane){.history = lane->history};
-}
-
-static void leave_queue(struct engine_core *core, struct item *item)
-{
-    struct item *before = NULL;
-    struct item *at = core->wait_head;
-    while (at != item) {
-        CHECK(at != NULL);
-        before = at;
-        at = at->wait_next;
-    }
-    *(before == NULL ? &core->wait_head : &before->wait_next) = item->wait_next;
-    if (core->wait_tail == item) {
-        core->wait_tail = before;
-    }
-    item->wait_next = NULL;
-    core->waiting_count--;
-}
-
-void item_leave_prefills(struct engine_core *core, const struct item *item)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < core->prefill_count; i++) {
-        if (core->prefills[i] != item) {
-            core->prefills[kept++] = core->prefills[i];
-        }
-    }
-    core->prefill_count = kept;
+    *lane = (struct lane){.history = lane->history, .keys = lane->keys};
 }
 
 static void free_lanes_of(struct engine_core *core, const struct item *item)
 {
-    for (uint32_t i = 0; i < core->options.max_batch; i++) {
-        if (core->lanes[i].item == item) {
-            lane_free(core, &core->lanes[i]);
+    for (uint32_t i = 0; i < ENGINE_CHOICE_COUNT_MAX; i++) {
+        if (item->lanes[i] != NULL) {
+            lane_free(core, item->lanes[i]);
         }
     }
 }
@@ -171,10 +150,9 @@ void item_let_go(struct engine_core *core, struct item *item, uint8_t agree_bit,
 {
     switch (item->state) {
     case ITEM_WAITING:
-        leave_queue(core, item);
+        core->waiting_count--;
         break;
     case ITEM_PREFILL:
-        item_leave_prefills(core, item);
         break;
     case ITEM_DECODE:
         free_lanes_of(core, item);
@@ -192,8 +170,10 @@ void item_let_go(struct engine_core *core, struct item *item, uint8_t agree_bit,
     }
     core->lanes_free += item->lanes_held;
     item->lanes_held = 0;
+    prefix_wait_remove(core->waits, &item->prefix);
     if (item->seq != NULL) {
-        kv_cache_close(core->cache, item->seq); /* waits for leases */
+        kv_seq_close(core->cache, item->seq); /* leases keep their pages */
+        item->seq = NULL;
     }
     if (item->session != NULL && item->session->ticket != 0) {
         session_cancel(core, item->session, agree_bit, agree_reason);
@@ -205,7 +185,6 @@ void item_let_go(struct engine_core *core, struct item *item, uint8_t agree_bit,
     if (item->session != NULL) {
         session_free(core, item->session);
     }
-    item->seq = NULL;
     item_free(core, item);
 }
 
@@ -236,11 +215,8 @@ void item_cancel_choice(struct engine_core *core, struct item *item,
         return;
     }
     item_say_finished(core, item, choice, ENGINE_FINISH_CANCELLED, 0, now_ns);
-    for (uint32_t i = 0; i < core->options.max_batch; i++) {
-        struct lane *lane = &core->lanes[i];
-        if (lane->item == item && lane->choice == choice) {
-            lane_free(core, lane);
-        }
+    if (item->lanes[choice] != NULL) {
+        lane_free(core, item->lanes[choice]);
     }
 }
 
@@ -253,14 +229,25 @@ void item_fail(struct engine_core *core, struct item *item, uint64_t now_ns,
                 is_late ? AGREE_REASON_DEADLINE : AGREE_REASON_USER_CANCEL);
 }
 
-void item_commit(struct engine_core *core, const struct item *item,
-                 struct kv_seq *seq, const int32_t *tokens)
+void item_commit(struct engine_core *core, struct item *item, uint32_t position)
+{
+    bool is_last = position == item->request->prompt_count;
+    bool has_tail = position % core->options.tokens_per_block > 0;
+    kv_seq_commit_to(core->cache, item->seq, position, item->keys,
+                     item->request->prompt, is_last,
+                     is_last && has_tail ? &item->tail_key : NULL);
+}
+
+/* Blocks that decoding fills get their keys one by one. */
+void lane_commit(struct engine_core *core, struct lane *lane, uint32_t position)
 {
     uint32_t block = core->options.tokens_per_block;
-    while (kv_cache_wants_key(core->cache, seq)) {
-        struct prefix_key key = prefix_key_next(
-            &item->scope, seq->committed == 0 ? NULL : &seq->key,
-            tokens + (size_t)seq->committed * block, block);
-        kv_cache_commit(core->cache, seq, &key);
+    while (lane->key_count < position / block) {
+        uint32_t at = lane->key_count++;
+        lane->keys[at] = prefix_key_next(
+            &lane->item->scope, at == 0 ? NULL : &lane->keys[at - 1],
+            lane->history + (size_t)at * block, block);
     }
+    kv_seq_commit_to(core->cache, lane->seq, position, lane->keys,
+                     lane->history, false, NULL);
 }

@@ -25,7 +25,9 @@
 
 #include "base/err.h"
 #include "io/mailbox.h"
+#include "kv/events.h"
 #include "model/sampler.h"
+#include "prefix/scope.h"
 
 enum { ENGINE_CHOICE_COUNT_MAX = 16, ENGINE_STOP_TOKEN_COUNT_MAX = 64 };
 
@@ -41,7 +43,7 @@ struct engine_request {
     enum engine_kind kind;
     uint64_t arrival_ns;
     uint64_t deadline_ns; /* to the first token; 0: none */
-    uint64_t scope; /* cache salt: requests of another scope share nothing */
+    struct prefix_scope_id scope; /* others share nothing with this one */
 
     int32_t *prompt; /* owned */
     uint32_t prompt_count;
@@ -71,6 +73,7 @@ enum engine_command_kind {
     ENGINE_CANCEL, /* the client left, or a stop string matched */
     ENGINE_CANCEL_CHOICE, /* the same for one choice of n */
     ENGINE_ABORT_RID, /* /v1/disagg/abort: answered by ENGINE_EVENT_ABORTED */
+    ENGINE_CACHE_EVENTS, /* answered by ENGINE_EVENT_CACHE */
     ENGINE_DRAIN, /* refuse new work, finish the rest */
     ENGINE_STOP /* end the thread; what runs fails */
 };
@@ -78,8 +81,9 @@ enum engine_command_kind {
 struct engine_command {
     enum engine_command_kind kind;
     uint32_t choice;
-    uint64_t id; /* ABORT_RID: echoed in the answer */
+    uint64_t id; /* ABORT_RID, CACHE_EVENTS: echoed in the answer */
     int64_t rid;
+    bool is_resync; /* CACHE_EVENTS: all that is announced, instead */
     struct engine_request *request; /* SUBMIT only; ownership moves */
 };
 
@@ -89,6 +93,7 @@ enum engine_event_kind {
     ENGINE_EVENT_FINISHED, /* this choice is over */
     ENGINE_EVENT_FAILED, /* the request is over */
     ENGINE_EVENT_ABORTED, /* answer to ABORT_RID: `found` */
+    ENGINE_EVENT_CACHE, /* answer to CACHE_EVENTS: `cache` */
     ENGINE_EVENT_STOPPED /* the engine thread has ended */
 };
 
@@ -114,6 +119,22 @@ struct engine_journey {
     char lane[32]; /* what the backend really used: "sysv", ... */
 };
 
+/* What the cache told since it was last asked (engine.md 1.12), and, after a
+ * GAP or where a resync was asked for, all that it announces now: then whoever
+ * keeps books by the tags can begin anew. Of a STORED record `tokens` points
+ * into the batch, and a first block (no parent) has its scope's salt; `has_salt`
+ * with salt 0: of a scope that is forgotten, nobody can name it outside. */
+struct engine_cache_batch {
+    uint64_t id_last; /* of the wire events so far */
+    uint32_t told_count;
+    uint32_t listed_count;
+    bool has_listing;
+    struct kv_event *told; /* (told_count); none in a resync */
+    struct kv_event *listed; /* (listed_count) */
+    int32_t *tokens;
+};
+void engine_cache_batch_free(struct engine_cache_batch *batch); /* NULL: fine */
+
 struct engine_event {
     enum engine_event_kind kind;
     uint64_t id;
@@ -128,7 +149,12 @@ struct engine_event {
     char reason[120]; /* FAILED: for the client */
     bool found;
     struct engine_journey journey; /* FINISHED and FAILED */
+    /* CACHE: heap, the receiver's; NULL: no events are kept here (`error` OK),
+     * or no memory for the answer. */
+    struct engine_cache_batch *cache;
 };
+/* Ends what the event owns. */
+void engine_event_finish(struct engine_event *event);
 
 /* What serve holds. Both mailboxes are made by node. */
 struct engine_port {
@@ -145,6 +171,12 @@ struct engine_port {
 MUST_USE enum err engine_port_post(const struct engine_port *port,
                                    const struct engine_command *command);
 
+/* Pages of one pool: free + used + evictable = total. */
+struct engine_pool_stats {
+    uint32_t total, free, used;
+    uint32_t evictable; /* cached, held by nobody */
+};
+
 /* Counters, written by the engine thread at each turn's end, read by any. */
 struct engine_stats {
     uint64_t turns;
@@ -153,8 +185,20 @@ struct engine_stats {
     uint64_t requests_started, requests_finished, requests_failed,
         requests_cancelled;
     uint32_t waiting, running, receiving, sending;
-    uint32_t pages_total, pages_free, pages_cached, pages_leased, pages_used;
+    uint32_t pages_total, pages_free, pages_cached, pages_used;
+    uint32_t pages_leased; /* of the used ones, under a transfer */
     uint64_t evicted_pages;
+    /* Suspended and paused: how often one had to give way. */
+    uint64_t suspended_requests, paused_requests, replayed_tokens;
+    uint64_t waited_prefix_tokens; /* prefill saved by waiting for a prefix */
+    /* The cache by level and pool (engine.md 1.13). */
+    uint32_t level_count, pool_count;
+    struct engine_pool_stats pools[KV_LEVEL_COUNT_MAX][KV_LIFE_COUNT_MAX];
+    uint64_t blocks_allocated, blocks_reused, blocks_reused_partial,
+        blocks_missed;
+    uint64_t offloaded_pages, onboarded_pages, copied_pages;
+    uint64_t cache_events, cache_events_lost;
+    uint64_t metadata_bytes;
     uint32_t chunk_budget;
     uint64_t copied_kv_bytes;
     /* Seen in the process while the core decided, turns with alternatives left

@@ -60,7 +60,7 @@ struct prefix_wait_options {
     uint32_t entry_max; /* of the index; who finds no room owns nothing */
     bool is_cost_ruled; /* engine.md 4.9 */
     /* A prefix is reusable only where the owner was asked to stop (recurrent
-   * layers); else any block it has computed is. */
+     * layers); else any block it has computed is. */
     bool needs_points;
     uint32_t point_gap; /* blocks between points; 64 */
     /* The kill switch, and whether a prompt under way becomes reusable at all. */

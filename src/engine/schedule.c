@@ -4,13 +4,7 @@
 #include "base/mem.h"
 #include "engine/schedule_state.h"
 
-enum {
-    FIXED = 256,
-    OVERCOMMIT_SHARE = 950, /* thousandths of the pool */
-    OVERCOMMIT_WINDOW = 100, /* passes before the share of suspends counts */
-    JAM_PASSES = 2, /* without progress */
-    OVERCOMMIT_STRICT = 1000, /* passes of NO_EVICT after too many */
-};
+enum { JAM_PASSES = 2 }; /* in which nothing is computed */
 
 void sched_unit_init(struct sched_unit *unit, enum sched_kind kind,
                      uint64_t arrival)
@@ -69,7 +63,7 @@ enum err sched_create(const struct sched_options *options,
     size_t count = options->unit_max;
     sched->options = *options;
     sched->waits = waits;
-    sched->predicted = options->seq_tokens_max * FIXED;
+    sched->predicted = options->seq_tokens_max * SCHED_FIXED;
     struct sched_plan *plan = &sched->plan;
     plan->decodes = mem_new_array(count, sizeof(plan->decodes[0]));
     plan->chunks = mem_new_array(count, sizeof(plan->chunks[0]));
@@ -113,40 +107,6 @@ void sched_take_note(struct sched *sched, struct sched_unit *unit,
 bool sched_may_evict(const struct sched *sched)
 {
     return sched->options.policy != SCHED_GUARANTEED_NO_EVICT;
-}
-
-static bool is_strict(const struct sched *sched)
-{
-    return sched->options.policy == SCHED_GUARANTEED_NO_EVICT ||
-           sched->pass < sched->strict_until;
-}
-
-uint32_t sched_reserve_tokens(const struct sched *sched, uint32_t target,
-                              uint32_t growth)
-{
-    if (sched->options.policy == SCHED_MAX_UTILIZATION) {
-        return 0;
-    }
-    uint32_t predicted = sched->predicted / FIXED;
-    if (is_strict(sched) || growth < predicted) {
-        predicted = growth;
-    }
-    return target + predicted;
-}
-
-/* A quantile by small steps: up by 19 for each one above, down by 1 for each
- * one below, so that it settles where one in twenty is above. */
-void sched_learn_length(struct sched *sched, uint32_t token_count)
-{
-    uint32_t step = sched->predicted / (64 * 20) + 1;
-    uint64_t seen = (uint64_t)token_count * FIXED;
-    if (seen > sched->predicted) {
-        uint64_t raised = sched->predicted + (uint64_t)19 * step;
-        uint64_t limit = (uint64_t)sched->options.seq_tokens_max * FIXED;
-        sched->predicted = (uint32_t)(raised < limit ? raised : limit);
-    } else if (sched->predicted > FIXED + step) {
-        sched->predicted -= step;
-    }
 }
 
 static void begin(struct sched *sched, struct sched_unit *const *units,
@@ -304,7 +264,7 @@ static uint64_t schedule_receives(struct sched *sched,
     uint32_t block = sched->options.tokens_per_block;
     uint64_t moving = ((uint64_t)budget->receiving_tokens + block - 1) / block;
     uint32_t rows = budget->rows;
-    uint64_t starved = oldest_starved(sched);
+    uint64_t starved = 0; /* looked for when there is a receive */
     for (uint32_t i = 0; i < sched->unit_count; i++) {
         struct sched_unit *unit = sched->units[i];
         uint32_t reused = 0;
@@ -312,6 +272,7 @@ static uint64_t schedule_receives(struct sched *sched,
             !unit->is_ready) {
             continue;
         }
+        starved = starved == 0 ? oldest_starved(sched) : starved;
         if (rows == 0 || unit->arrival > starved ||
             !receive_fits(sched, unit, moving)) {
             return UINT64_MAX;
@@ -435,42 +396,20 @@ static void watch_stall(struct sched *sched, const struct sched_budget *budget)
     sched->stats.stalls += plan->is_stalled;
 }
 
-/* Too much was promised to too many: no more of that for a while. */
-static void watch_overcommit(struct sched *sched)
-{
-    sched->window_passes++;
-    sched->window_suspends +=
-        sched->plan.suspended_count + sched->plan.paused_count > 0;
-    if (sched->window_passes < OVERCOMMIT_WINDOW) {
-        return;
-    }
-    if (sched->window_suspends * 50 > sched->window_passes) {
-        sched->strict_until = sched->pass + OVERCOMMIT_STRICT;
-    }
-    sched->window_passes = 0;
-    sched->window_suspends = 0;
-}
-
 /* Prompts under way may hold all pages between them, each too few to go on, and
  * nobody decodes who would make them give way: the newest goes back. */
 static void break_jam(struct sched *sched, const struct sched_budget *budget)
 {
     const struct sched_plan *plan = &sched->plan;
-    bool has_moved = plan->decode_count + plan->chunk_count +
-                         plan->receive_count + plan->suspended_count +
-                         plan->paused_count >
-                     0;
-    if (!has_moved && sched_may_evict(sched) && !budget->is_transfer_pending &&
-        sched->stall_count >= JAM_PASSES) {
-        sched_pause_newest(sched, 0);
+    bool is_idle =
+        plan->decode_count + plan->chunk_count + plan->receive_count == 0;
+    bool may_be_jam =
+        is_idle && sched->unit_count > 0 && !budget->is_transfer_pending;
+    sched->idle_passes = may_be_jam ? sched->idle_passes + 1 : 0;
+    if (sched_may_evict(sched) && sched->idle_passes > JAM_PASSES &&
+        sched_pause_newest(sched, 0)) {
+        sched->idle_passes = 0;
     }
-}
-
-static bool is_overcommitted(const struct sched *sched)
-{
-    return sched->options.policy == SCHED_BOUNDED_OVERCOMMIT &&
-           sched->cache->committed != NULL &&
-           sched->cache->committed(sched->cache->context) > OVERCOMMIT_SHARE;
 }
 
 const struct sched_plan *sched_pass(struct sched *sched,
@@ -485,12 +424,12 @@ const struct sched_plan *sched_pass(struct sched *sched,
     }
     uint64_t blocked = schedule_receives(sched, budget);
     sched_order_prompts(sched);
-    sched_admit_prompts(sched, is_overcommitted(sched) ? 0 : blocked);
+    sched_admit_prompts(sched, sched_is_overcommitted(sched) ? 0 : blocked);
     break_jam(sched, budget);
     trim(sched, budget);
     put_last_chunks_last(sched);
     watch_stall(sched, budget);
-    watch_overcommit(sched);
+    sched_watch_overcommit(sched);
     return &sched->plan;
 }
 
@@ -498,6 +437,6 @@ struct sched_stats sched_stats(const struct sched *sched)
 {
     struct sched_stats stats = sched->stats;
     stats.stall_count = sched->stall_count;
-    stats.predicted_length = sched->predicted / FIXED;
+    stats.predicted_length = sched->predicted / SCHED_FIXED;
     return stats;
 }

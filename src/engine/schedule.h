@@ -73,8 +73,8 @@ struct sched_cache {
     /* Tokens of a prompt that are here now; no claim. */
     uint32_t (*probe)(void *context, const struct sched_unit *unit);
     /* CONTEXT or RECEIVE without a sequence: look up, claim, make it ACTIVE, and
-   * set aside what the policy asks (`reserve_tokens` in all; 0: nothing).
-   * `reused_out`. ERR_FULL, ERR_BUSY: nothing is left behind. */
+     * set aside what the policy asks (`reserve_tokens` in all; 0: nothing).
+     * `reused_out`. ERR_FULL, ERR_BUSY: nothing is left behind. */
     enum err (*start)(void *context, struct sched_unit *unit,
                       uint32_t reserve_tokens, uint32_t *reused_out);
     /* Room for tokens up to `capacity`. ERR_FULL: nothing changed. */
@@ -86,7 +86,7 @@ struct sched_cache {
     void (*suspend)(void *context, struct sched_unit *unit);
     enum err (*resume)(void *context, struct sched_unit *unit);
     /* Would `tokens` more of this unit fit into what is free and evictable and
-   * set aside for nobody? (whole-prompt rule) */
+     * set aside for nobody? (whole-prompt rule) */
     bool (*fits)(void *context, const struct sched_unit *unit, uint32_t tokens);
     /* Pages whose release waits for something under way. */
     uint32_t (*pending_free)(void *context);

@@ -4,9 +4,12 @@
  *   schedule_order.c   in which order prompts are looked at
  *   schedule_chunk.c   how much of a prompt
  *   schedule_admit.c   prompts: start, resume, grow
- *   schedule_evict.c   who gives way */
+ *   schedule_evict.c   who gives way
+ *   schedule_overcommit.c  how much is set aside for an answer */
 #include "engine/prefix_wait.h"
 #include "engine/schedule.h"
+
+enum { SCHED_FIXED = 256 }; /* one, in fixed point */
 
 enum sched_act { SCHED_ACT_START, SCHED_ACT_RESUME, SCHED_ACT_GROW };
 
@@ -46,6 +49,7 @@ struct sched {
 
     uint64_t decode_cursor; /* arrival of who lacked tokens last time */
     uint32_t stall_count;
+    uint32_t idle_passes; /* in a row: nothing to compute, but somebody waits */
     /* BOUNDED_OVERCOMMIT */
     uint32_t predicted; /* output tokens, times 256 */
     uint32_t window_passes, window_suspends;
@@ -56,6 +60,10 @@ struct sched {
 void sched_take_note(struct sched *sched, struct sched_unit *unit,
                      enum sched_act act);
 bool sched_may_evict(const struct sched *sched);
+
+/* schedule_overcommit.c */
+bool sched_is_overcommitted(const struct sched *sched);
+void sched_watch_overcommit(struct sched *sched);
 
 /* schedule_order.c: fills `ranked` with what may be looked at. */
 void sched_order_prompts(struct sched *sched);

@@ -10,7 +10,9 @@ struct session *session_reserve(struct engine_core *core, struct item *item)
     for (uint32_t i = 0; i < core->options.session_max; i++) {
         struct session *session = &core->sessions[i];
         if (session->item == NULL) {
-            *session = (struct session){.item = item, .pages = session->pages};
+            *session = (struct session){.item = item,
+                                        .pages = session->pages,
+                                        .leased = session->leased};
             item->session = session;
             return session;
         }
@@ -23,7 +25,8 @@ void session_free(struct engine_core *core, struct session *session)
     (void)core;
     CHECK(session->ticket == 0);
     session->item->session = NULL;
-    *session = (struct session){.pages = session->pages};
+    *session =
+        (struct session){.pages = session->pages, .leased = session->leased};
 }
 
 /* The attempt is over; the session stays reserved. With the attempt goes a
@@ -64,12 +67,12 @@ static struct transfer_command *open_session(struct engine_core *core,
     uint32_t index = (uint32_t)(session - core->sessions);
     CHECK(agree_domain_start(core->domain, index, &session->ticket) == OK);
     for (uint32_t i = 0; i < seq->block_count; i++) {
-        session->pages[i] = i < first_block ? KV_PAGE_NONE : seq->pages[i];
+        session->pages[i] = i < first_block ? KV_PAGE_NONE : seq->tables[0][i];
     }
-    session->first_block = first_block;
     session->block_count = seq->block_count - first_block;
     session->started_ns = now_ns;
-    kv_cache_lease(core->cache, seq, first_block, session->block_count);
+    kv_seq_lease(core->cache, seq, 0, first_block, session->block_count,
+                 session->leased);
     struct transfer_command *command = order(core, session, kind);
     command->deadline_ns = now_ns + core->options.kv_transfer_timeout_ns;
     command->pages = session->pages;
@@ -82,8 +85,7 @@ void session_receive(struct engine_core *core, struct item *item,
                      uint64_t now_ns)
 {
     const struct engine_request *request = item->request;
-    uint32_t cached = item->seq->committed;
-    CHECK(kv_cache_resize(core->cache, item->seq, request->prompt_count) == OK);
+    uint32_t cached = item->seq->reused / core->options.tokens_per_block;
     struct transfer_command *command =
         open_session(core, item, cached, TRANSFER_RECEIVE, now_ns);
     if (request->deadline_ns != 0 &&
@@ -96,14 +98,16 @@ void session_receive(struct engine_core *core, struct item *item,
     item->state = ITEM_RECEIVING;
 }
 
-/* The sequence is closed at once: its leases keep it until the transfer is
- * quiet, its full blocks stay in the tree after that. */
+/* The sequence is closed at once: leases keep its pages until the transfer is
+ * quiet, its blocks stay in the tree after that. */
 void session_send(struct engine_core *core, struct item *item, uint64_t now_ns)
 {
     struct transfer_command *command =
         open_session(core, item, 0, TRANSFER_SEND, now_ns);
     command->is_last = true;
-    kv_cache_close(core->cache, item->seq);
+    kv_seq_close(core->cache, item->seq);
+    item->seq = NULL;
+    prefix_wait_remove(core->waits, &item->prefix);
     item->state = ITEM_SENDING;
     engine_request_free(item->request);
     item->request = NULL;
@@ -203,7 +207,10 @@ static void decide(struct engine_core *core, struct item *item,
     }
     if (item->state == ITEM_RECEIVING) {
         say_transfer_failed(core, item, op, now_ns);
-        kv_cache_close(core->cache, item->seq);
+        kv_seq_close(core->cache, item->seq);
+        item->seq = NULL;
+        core->lanes_free += item->lanes_held;
+        item->lanes_held = 0;
         engine_request_free(item->request);
         item->request = NULL;
     }
@@ -214,18 +221,18 @@ static void decide(struct engine_core *core, struct item *item,
     item->state = ITEM_DRAINING;
 }
 
-/* Nobody touches the pages any more: the lease ends. A received sequence goes on
- * with its pages and keeps the session until it has lanes, so that sequences
- * stay within lanes + sessions; any other was closed and ends with the lease. */
+/* Nobody touches the pages any more: the lease ends. A received sequence goes
+ * on with its pages and keeps the session until it has lanes, so that sequences
+ * stay within lanes + sessions; any other was closed and ends with the lease.
+ */
 static void release(struct engine_core *core, struct item *item)
 {
     struct session *session = item->session;
-    kv_cache_unlease(core->cache, item->seq, session->first_block,
-                     session->block_count);
+    kv_manager_unlease(core->cache, session->leased, session->block_count);
+    session->block_count = 0;
     end_attempt(core, session);
     if (item->state == ITEM_DRAINING) {
         session_free(core, session);
-        item->seq = NULL;
         item_free(core, item);
     }
 }

@@ -1,13 +1,22 @@
 #pragma once
 /* engine/state: the insides of the core, for its own files only:
- *   core.c      life, commands, outbox       admit.c    who may start
- *   item.c      items, lanes, answers        batch.c    what is computed
- *   session.c   hand-offs and agreement      apply.c    what came of it
- *   proof.c     invariants */
+ *   core.c          life, commands, outbox
+ *   item.c          items, lanes, answers
+ *   admit.c         what may be asked of us
+ *   units.c         what there is to schedule
+ *   units_cache.c   what the scheduler may ask of the cache
+ *   batch.c         what is computed
+ *   apply.c         what came of it
+ *   session.c       hand-offs and agreement
+ *   give_way.c      which hand-offs end for others
+ *   cache_events.c  what the cache tells, for those who ask
+ *   proof.c         invariants */
 #include "agree/domain.h"
 #include "engine/budget.h"
 #include "engine/core.h"
 #include "engine/engine.h"
+#include "engine/prefix_wait.h"
+#include "engine/schedule.h"
 #include "prefix/keys.h"
 
 enum {
@@ -35,12 +44,20 @@ struct item {
     uint64_t id;
     int64_t rid;
     enum engine_kind kind;
-    struct item *older, *younger; /* live list, by arrival */
-    struct item *wait_next; /* WAITING: the queue */
+    struct item *older, *younger; /* live list, by arrival; free list */
     struct session *session;
     struct kv_seq *seq; /* until its choices have their own */
+    struct kv_mark mark; /* before this turn's growth */
+    struct sched_unit unit; /* of its prompt, or its receive */
+    struct prefix_wait_request prefix;
+    struct prefix_key *keys; /* (key_count) of the prompt's full blocks */
+    uint32_t key_count;
+    struct prefix_key tail_key; /* of a partial last block */
+    uint64_t probed_epoch; /* unit.probed is of that state of the tree, + 1 */
+    struct lane *lanes[ENGINE_CHOICE_COUNT_MAX]; /* by choice; NULL: none */
     uint32_t open_choices; /* bit a choice: FINISHED not said yet */
     uint32_t lanes_held;
+    uint32_t scored; /* prompt tokens whose SCORE was said */
     uint32_t max_new; /* tokens a choice, cut to what fits */
     uint32_t end_count;
     int32_t ends[END_COUNT_MAX]; /* tokens that end a choice */
@@ -49,20 +66,26 @@ struct item {
     struct engine_journey journey;
 };
 
-/* A choice that decodes. */
+/* A choice that decodes, or computes anew what a pause took from it. */
 struct lane {
     struct item *item; /* NULL: free */
-    struct kv_seq *seq;
+    struct kv_seq *seq; /* NULL: paused */
+    struct kv_mark mark;
+    struct sched_unit unit;
     uint32_t choice;
     uint32_t history_count;
     int32_t *history; /* (max_seq) prompt, then output; not all of it in KV */
+    struct prefix_key *keys; /* (block_count_max) */
+    uint32_t key_count; /* full blocks of what is in KV, or was */
 };
+
+enum unit_owner { UNIT_OF_ITEM, UNIT_OF_LANE };
 
 struct session {
     struct item *item; /* NULL: free */
     agree_ticket ticket; /* 0: reserved; not begun, or over */
     kv_page_id *pages; /* (block_count_max) what the transfer was told */
-    uint32_t first_block; /* leased */
+    kv_ref *leased; /* (block_count_max) the first block_count count */
     uint32_t block_count;
     uint64_t started_ns;
     bool is_cancel_posted;
@@ -78,45 +101,53 @@ struct entry {
     uint32_t job_count;
 };
 
-/* The keys of the request that was tried last. */
-struct key_memo {
-    struct prefix_key *keys; /* (block_count_max) */
-    uint32_t count;
-    uint64_t item_id;
+/* A scope of late: cache events show its root only. */
+struct salt_root {
+    struct prefix_key root;
+    uint64_t salt; /* 0: empty */
+};
+
+/* What somebody ahead in this turn lacks; who wants the same waits behind. */
+struct lack {
+    bool lanes;
+    bool sessions;
+    bool handoff; /* the share of a worker that receives too */
 };
 
 struct engine_core {
     struct engine_core_options options;
     int32_t end_tokens[ENGINE_END_TOKEN_COUNT_MAX];
     uint32_t block_count_max;
-    struct kv_cache *cache;
+    struct kv_manager *cache;
+    struct sched *sched;
+    struct prefix_wait *waits;
+    struct sched_unit **units; /* (unit_max) of this turn, by arrival */
+    uint32_t unit_max;
+    uint64_t arrivals;
+    struct lack lack;
     struct agree_domain *domain;
     struct engine_pace pace;
     bool is_draining, is_stopping;
     bool has_seen_generation; /* receives too; never unset */
+    bool has_lost_pages; /* a copy failed since the last look */
 
     struct item *items; /* (item_count) */
     uint32_t item_count;
-    struct item *free_items; /* through wait_next */
+    struct item *free_items; /* through younger */
     struct item *oldest, *youngest;
-    struct item *wait_head, *wait_tail;
     uint32_t waiting_count;
     struct lane *lanes; /* (max_batch) */
     int32_t *histories;
+    struct prefix_key *lane_keys;
     uint32_t lanes_free; /* not held by any item */
-    uint32_t lane_cursor;
-    struct item **prefills; /* (max_batch), by admission */
-    uint32_t prefill_count;
     struct session *sessions; /* (session_max) */
     kv_page_id *session_pages;
-
-    struct key_memo key_memos[2]; /* prompts to compute; to receive */
+    kv_ref *session_refs;
 
     struct engine_plan plan;
     bool has_plan;
     uint64_t plan_ns;
     uint32_t prefill_rows;
-    uint32_t events_planned; /* the plan's result may give so many */
     struct entry *entries; /* (max_batch) */
     struct model_run *runs; /* (max_batch) */
     struct engine_job *jobs; /* (job_max) */
@@ -126,10 +157,10 @@ struct engine_core {
     uint32_t event_count, event_max;
     struct transfer_command *orders; /* (order_max) */
     uint32_t order_count, order_max;
-    struct kv_copy *copies; /* (max_batch) */
-    uint32_t copy_count;
     uint64_t wake_ns;
     uint64_t stuck_since_ns; /* give_way; 0: nobody is */
+    struct salt_root *salts; /* NULL: no cache events are kept */
+    struct prefix_key plain_root; /* of the scope without a salt */
     struct engine_stats stats;
 };
 
@@ -150,14 +181,16 @@ void item_say_failed(struct engine_core *core, struct item *item,
  * transfer is quiet. The caller has answered, or does next. */
 void item_let_go(struct engine_core *core, struct item *item, uint8_t agree_bit,
                  uint8_t agree_reason);
-void item_leave_prefills(struct engine_core *core, const struct item *item);
 void item_cancel(struct engine_core *core, struct item *item, uint64_t now_ns);
 void item_cancel_choice(struct engine_core *core, struct item *item,
                         uint32_t choice, uint64_t now_ns);
 void item_fail(struct engine_core *core, struct item *item, uint64_t now_ns,
                enum err error, const char *reason);
-void item_commit(struct engine_core *core, const struct item *item,
-                 struct kv_seq *seq, const int32_t *tokens);
+/* The prompt's first `position` tokens are in KV. */
+void item_commit(struct engine_core *core, struct item *item,
+                 uint32_t position);
+void lane_commit(struct engine_core *core, struct lane *lane,
+                 uint32_t position);
 struct lane *lane_take(struct engine_core *core, struct item *item,
                        uint32_t choice);
 void lane_free(struct engine_core *core, struct lane *lane);
@@ -166,12 +199,30 @@ bool item_ends_with(const struct item *item, int32_t token);
 /* admit.c */
 void admit_submit(struct engine_core *core, uint64_t now_ns,
                   struct engine_request *request);
-void admit_waiting(struct engine_core *core, uint64_t now_ns);
-uint32_t admit_tail_blocks(const struct engine_core *core,
-                           const struct item *item);
+/* All that its choices that are open may need, from the prompt on. */
+struct kv_promise admit_promise(const struct item *item);
 
-/* give_way.c: ends hand-offs that keep receives waiting for ever. */
-void give_way(struct engine_core *core, uint64_t now_ns);
+/* cache_events.c */
+void cache_events_init(struct engine_core *core);
+/* A request of this scope comes: its salt is remembered under its root. */
+void cache_events_note_scope(const struct engine_core *core,
+                             const struct item *item);
+void cache_events_answer(struct engine_core *core, uint64_t now_ns,
+                         const struct engine_command *command);
+
+/* units.c */
+void units_init_item(struct engine_core *core, struct item *item);
+void units_init_lane(struct engine_core *core, struct lane *lane);
+void units_replay(struct lane *lane);
+struct item *unit_item(const struct sched_unit *unit);
+struct lane *unit_lane(const struct sched_unit *unit); /* NULL: a prompt's */
+const struct sched_plan *units_schedule(struct engine_core *core,
+                                        uint64_t now_ns);
+
+/* units_cache.c: what the scheduler may ask of the cache. */
+struct sched_cache units_cache(struct engine_core *core);
+/* Pages were lost on their way: who had them starts anew, or fails. */
+void units_drop_lost(struct engine_core *core, uint64_t now_ns);
 
 /* session.c */
 struct session *session_reserve(struct engine_core *core, struct item *item);
@@ -186,7 +237,13 @@ void session_report(struct engine_core *core,
 void session_apply_agreed(struct engine_core *core, uint64_t now_ns);
 
 /* batch.c */
-void batch_build(struct engine_core *core, uint64_t now_ns);
+struct sched_budget batch_budget(const struct engine_core *core);
+/* Tokens with logits of a prompt that is scored: at most so many a turn. */
+void batch_build(struct engine_core *core, uint64_t now_ns,
+                 const struct sched_plan *schedule);
+
+/* give_way.c: ends hand-offs that keep receives waiting for ever. */
+void give_way(struct engine_core *core, uint64_t now_ns);
 
 /* apply.c */
 struct first_token {

@@ -14,10 +14,21 @@ enum {
 };
 
 static const struct model_architecture ARCHITECTURES[] = {
-    {.name = "llama"},
+    {.name = "llama", .window = MODEL_WINDOW_EVERYWHERE},
     {.name = "qwen2", .is_split_rope = true},
     {.name = "qwen3", .is_split_rope = true, .has_head_norms = true},
+    {.name = "gemma3",
+     .window = MODEL_WINDOW_PATTERN,
+     .is_split_rope = true,
+     .has_head_norms = true,
+     .has_post_norms = true,
+     .has_gelu = true,
+     .scales_embedding = true,
+     .has_local_rope = true},
 };
+
+/* Gemma 3 where the file does not say. */
+enum { WINDOW_PATTERN = 6, WIDE_SCALE_LAYERS = 62 };
 
 /* Where we read: keys begin with the architecture's name. The first trouble
  * sticks, so that a reader needs one test at its end. */
@@ -60,21 +71,43 @@ static uint32_t read_size(struct reader *reader, const char *name,
     return value;
 }
 
-/* A finite number above zero. */
-static float read_positive(struct reader *reader, const char *name,
-                           float fallback)
+static float read_number(struct reader *reader, const char *name,
+                         float fallback)
 {
     float value = fallback;
     if (!reader->error) {
         reader->error = gguf_read_f32(reader->gguf, set_key(reader, name),
                                       fallback, reader->why, &value);
     }
+    return value;
+}
+
+/* Finite and above zero, or the key last read is at fault. */
+static float check_positive(struct reader *reader, float value)
+{
     if (!reader->error && !(value > 0.0f && value < INFINITY)) {
         reader->error =
             why_say(reader->why, ERR_INVALID, "key %s: %g, must be above 0",
                     reader->key, (double)value);
     }
     return value;
+}
+
+static float read_positive(struct reader *reader, const char *name,
+                           float fallback)
+{
+    return check_positive(reader, read_number(reader, name, fallback));
+}
+
+/* One that the file must say itself. */
+static float read_needed(struct reader *reader, const char *name)
+{
+    float value = read_number(reader, name, 0.0f);
+    if (!reader->error && value == 0.0f) {
+        reader->error = why_say(reader->why, ERR_INVALID,
+                                "key %s: missing or 0", reader->key);
+    }
+    return reader->error ? 1.0f : check_positive(reader, value);
 }
 
 /* Keys that change what a model computes and that we lack: only their neutral
@@ -92,11 +125,7 @@ static void refuse_count(struct reader *reader, const char *name)
 static void refuse_number(struct reader *reader, const char *name,
                           float neutral)
 {
-    float value = neutral;
-    if (!reader->error) {
-        reader->error = gguf_read_f32(reader->gguf, set_key(reader, name),
-                                      neutral, reader->why, &value);
-    }
+    float value = read_number(reader, name, neutral);
     if (!reader->error && value != neutral) {
         reader->error = why_say(reader->why, ERR_UNSUPPORTED,
                                 "key %s: %g is not supported, only %g",
@@ -141,7 +170,7 @@ static enum err read_architecture(const struct gguf *gguf, struct why *why,
     }
     return why_say(why, ERR_UNSUPPORTED,
                    "key general.architecture: \"%.*s\" is not supported, only "
-                   "llama, qwen2 and qwen3",
+                   "llama, qwen2, qwen3 and gemma3",
                    (int)(name.size < 64 ? name.size : 64),
                    name.size ? (const char *)name.data : "");
 }
@@ -171,18 +200,48 @@ static void read_heads(struct reader *reader, struct model_hparams *h)
                                 "key %s: %u differs from the key length %u",
                                 reader->key, value_dim, h->head_dim);
     }
-    float scale = reader->error ? 1.0f : 1.0f / sqrtf((float)h->head_dim);
+    /* The largest Gemma 3 is told by its depth alone. */
+    bool is_wide = h->architecture->window == MODEL_WINDOW_PATTERN &&
+                   h->layer_count == WIDE_SCALE_LAYERS;
+    float scale = reader->error
+                      ? 1.0f
+                      : 1.0f / sqrtf((float)(is_wide ? usual : h->head_dim));
     h->attention_scale = read_positive(reader, "attention.scale", scale);
 }
 
-static void read_window(struct reader *reader, uint32_t context_max)
+/* A window as long as the file's context hides nothing. */
+static void read_window(struct reader *reader, uint32_t context_max,
+                        struct model_hparams *h)
 {
     uint32_t window = read_u32(reader, "attention.sliding_window", 0);
-    if (!reader->error && window != 0 && window < context_max) {
+    enum model_window kind = h->architecture->window;
+    if (kind == MODEL_WINDOW_PATTERN ||
+        (kind == MODEL_WINDOW_EVERYWHERE && window < h->context_length)) {
+        h->window = window;
+    }
+    if (!reader->error && kind == MODEL_WINDOW_REFUSED && window != 0 &&
+        window < context_max) {
         reader->error =
             why_say(reader->why, ERR_UNSUPPORTED,
                     "key %s: a window of %u tokens below the context of %u",
                     reader->key, window, context_max);
+    }
+    if (!reader->error && kind == MODEL_WINDOW_PATTERN && window == 0) {
+        reader->error = why_say(reader->why, ERR_UNSUPPORTED,
+                                "key %s: missing or 0", reader->key);
+    }
+}
+
+/* Every so many-th layer sees all: with 1 all do, with 0 none does. */
+static void read_pattern(struct reader *reader, struct model_hparams *h)
+{
+    if (h->architecture->window != MODEL_WINDOW_PATTERN) {
+        return;
+    }
+    h->window_pattern =
+        read_u32(reader, "attention.sliding_window_pattern", WINDOW_PATTERN);
+    if (h->window_pattern == 1) {
+        h->window = 0;
     }
 }
 
@@ -224,6 +283,10 @@ static void read_rope(struct reader *reader, struct model_hparams *h)
                                 reader->key, h->rope_dims, h->head_dim);
     }
     read_rope_scaling(reader, h);
+    if (h->architecture->has_local_rope && h->window > 0) {
+        h->local_rope_base =
+            read_positive(reader, "rope.freq_base_swa", 10000.0f);
+    }
 }
 
 enum err model_hparams_read(const struct gguf *gguf, uint32_t context_max,
@@ -241,10 +304,12 @@ enum err model_hparams_read(const struct gguf *gguf, uint32_t context_max,
     h.layer_count = read_size(&reader, "block_count", 0, LAYER_COUNT_MAX);
     h.dim = read_size(&reader, "embedding_length", 0, DIM_MAX);
     h.ffn_dim = read_size(&reader, "feed_forward_length", 0, DIM_MAX);
-    h.epsilon =
-        read_positive(&reader, "attention.layer_norm_rms_epsilon", 1e-5f);
+    h.epsilon = read_needed(&reader, "attention.layer_norm_rms_epsilon");
+    h.embedding_scale =
+        h.architecture->scales_embedding ? sqrtf((float)h.dim) : 1.0f;
     read_heads(&reader, &h);
-    read_window(&reader, context_max);
+    read_window(&reader, context_max, &h);
+    read_pattern(&reader, &h);
     read_rope(&reader, &h);
     if (reader.error) {
         return reader.error;

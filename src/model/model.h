@@ -5,9 +5,14 @@
  * page shows at once.
  *
  * A batch is a list of runs: consecutive tokens of one sequence, a prefill
- * chunk or a single decode. `forward` writes each token's K and V into its page
- * through the run's block table, attends in place, and gives logits for the
+ * chunk or a single decode. `forward` writes each token's K and V into its pages
+ * through the run's block tables, attends in place, and gives logits for the
  * last `logit_count` tokens of each run, packed in run order.
+ *
+ * Layers belong to life cycles (kv/view.h), each with pages and a block table of
+ * its own. Of a windowed one's table only the blocks that a query of the run can
+ * see are read, and those that its tokens are written to: sinks, and from
+ * position + 1 - window on; the rest may be KV_PAGE_NONE.
  *
  * Same bits, whatever the batch: a row of logits depends only on the tokens
  * before it, never on the other rows, the chunking, the pages or the threads.
@@ -28,7 +33,7 @@ struct model_info {
     char architecture[32];
     uint32_t vocab_size;
     uint32_t context_length; /* what the file says */
-    struct kv_layout layout; /* tokens_per_block as asked for */
+    struct kv_shape shape; /* tokens_per_block as asked for */
     uint64_t parameter_count;
     uint64_t weight_bytes;
 };
@@ -37,7 +42,8 @@ struct model_run {
     const int32_t *tokens; /* token_count ids */
     uint32_t token_count;
     uint32_t position; /* of the first one: 0 is the sequence's start */
-    const kv_page_id *pages; /* block table: covers position + token_count */
+    /* Block tables, one a life cycle: each covers position + token_count. */
+    const kv_page_id *pages[KV_LIFE_COUNT_MAX];
     uint32_t logit_count; /* 0 .. token_count */
 };
 
@@ -52,12 +58,13 @@ struct model_batch {
 struct model_ops {
     const char *name;
     void (*destroy)(struct model *model);
-    /* `logits_out`: (sum of logit_count, vocab_size). The pool is the one given
-     * at creation. ERR_CANCELLED, ERR_FULL (more rows than row_count_max). */
+    /* `logits_out`: (sum of logit_count, vocab_size). ERR_CANCELLED, ERR_FULL
+     * (more rows than row_count_max). */
     enum err (*forward)(struct model *model, const struct model_batch *batch,
                         float *logits_out);
-    /* Where the pages lie; set once before the first forward. */
-    void (*set_pool)(struct model *model, const struct kv_pool_view *pool);
+    /* Where the pages lie, a view a life cycle of info.shape; set once before
+     * the first forward. */
+    void (*set_pool)(struct model *model, const struct kv_pool_view *pools);
 };
 
 /* Base of each body; first member. */
@@ -81,12 +88,15 @@ MUST_USE enum err model_cpu_create(const struct model_cpu_options *options,
 struct model_hash_options {
     uint32_t vocab_size;
     uint32_t context_length;
-    uint32_t layer_count;
+    uint32_t layer_count; /* of each life cycle */
     uint32_t tokens_per_block;
     uint64_t seed;
+    uint32_t life_count; /* 0: one that sees all */
+    struct kv_life lives[KV_LIFE_COUNT_MAX];
 };
 struct model *model_hash_create(const struct model_hash_options *options);
-/* The token the hash body's greedy choice gives after `tokens`. */
+/* The token the hash body's greedy choice gives after `tokens`: of what every
+ * life cycle lets the last of them see. */
 int32_t model_hash_next(const struct model_hash_options *options,
                         const int32_t *tokens, uint32_t token_count);
 

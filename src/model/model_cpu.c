@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "model/lives.h"
 
 static struct model_cpu *cpu_of(struct model *model)
 {
@@ -19,7 +20,9 @@ static void cpu_destroy(struct model *model)
     }
     struct model_cpu *cpu = cpu_of(model);
     io_team_destroy(cpu->team);
-    model_rope_finish(&cpu->rope);
+    for (uint32_t i = 0; i < cpu->rope_count; i++) {
+        model_rope_finish(&cpu->ropes[i]);
+    }
     model_weights_finish(&cpu->weights);
     mem_free(cpu->memory);
     mem_free(cpu);
@@ -33,18 +36,21 @@ static bool layout_equals(const struct kv_layout *a, const struct kv_layout *b)
            a->element_bytes == b->element_bytes;
 }
 
-static void cpu_set_pool(struct model *model, const struct kv_pool_view *pool)
+static void cpu_set_pool(struct model *model, const struct kv_pool_view *pools)
 {
-    CHECK(layout_equals(&pool->layout, &model->info.layout));
-    CHECK(pool->page_bytes >= kv_layout_page_bytes(&pool->layout));
-    cpu_of(model)->pool = *pool;
+    const struct kv_shape *shape = &model->info.shape;
+    for (uint32_t i = 0; i < shape->life_count; i++) {
+        CHECK(layout_equals(&pools[i].layout, &shape->layouts[i]));
+        CHECK(pools[i].page_bytes >= kv_layout_page_bytes(&shape->layouts[i]));
+        cpu_of(model)->pools[i] = pools[i];
+    }
 }
 
 static enum err cpu_forward(struct model *model,
                             const struct model_batch *batch, float *logits_out)
 {
     struct model_cpu *cpu = cpu_of(model);
-    CHECK(cpu->pool.base);
+    CHECK(cpu->pools[0].base);
     enum err error = model_cpu_make_plan(cpu, batch);
     if (error || cpu->plan.row_count == 0) {
         return error;
@@ -70,13 +76,17 @@ static void fill_info(struct model_cpu *cpu,
     info->context_length = h->context_length;
     info->parameter_count = cpu->weights.parameter_count;
     info->weight_bytes = gguf_tensor_bytes(options->gguf);
-    info->layout = (struct kv_layout){
-        .layer_count = h->layer_count,
-        .kv_head_count = h->kv_head_count,
-        .head_dim = h->head_dim,
-        .tokens_per_block = options->tokens_per_block,
-        .element_bytes = 2,
-    };
+    info->shape = model_lives_shape(h, options->tokens_per_block);
+}
+
+static enum err init_ropes(struct model_cpu *cpu)
+{
+    cpu->rope_count = cpu->weights.hparams.local_rope_base > 0.0f ? 2 : 1;
+    enum err error = model_rope_init(&cpu->ropes[0], &cpu->weights);
+    if (!error && cpu->rope_count == 2) {
+        error = model_rope_init_local(&cpu->ropes[1], &cpu->weights);
+    }
+    return error;
 }
 
 static enum err build(struct model_cpu *cpu,
@@ -88,7 +98,7 @@ static enum err build(struct model_cpu *cpu,
         return error;
     }
     fill_info(cpu, options);
-    error = model_rope_init(&cpu->rope, &cpu->weights);
+    error = init_ropes(cpu);
     if (!error) {
         error = model_cpu_reserve(cpu);
     }

@@ -21,7 +21,7 @@ enum { MODEL_CPU_SLOT_COUNT = 3 };
 struct model_cpu_row {
     int32_t token;
     uint32_t position;
-    const kv_page_id *pages;
+    const struct model_run *run; /* for its block tables */
 };
 
 /* Consecutive rows of one run that attend together. */
@@ -52,7 +52,7 @@ struct model_cpu_space {
     float *attended; /* (row, head, head_dim) */
     float *gate; /* (row, ffn_dim) */
     float *up; /* (row, ffn_dim) */
-    float *angles; /* (row, 2, rope pair) */
+    float *angles; /* (row, rope, 2, rope pair) */
     uint8_t *prepared[MODEL_CPU_SLOT_COUNT];
     float *normed; /* (thread, dim) */
     float *scratch; /* (thread, scratch_size) */
@@ -61,13 +61,14 @@ struct model_cpu_space {
 struct model_cpu {
     struct model base;
     struct model_weights weights;
-    struct model_rope rope;
+    struct model_rope ropes[2]; /* [1]: of windowed layers, where they differ */
+    uint32_t rope_count;
     const struct ops *ops;
     struct io_team *team;
     uint32_t thread_count;
     uint32_t row_count_max;
     uint32_t context_max;
-    struct kv_pool_view pool;
+    struct kv_pool_view pools[KV_LIFE_COUNT_MAX];
     struct model_cpu_plan plan;
     struct model_cpu_space space;
     size_t prepared_bytes[MODEL_CPU_SLOT_COUNT]; /* a row, at most */

@@ -9,11 +9,14 @@
  *                x += down(silu(gate(norm(x))) * up(norm(x)))
  *   logits = output(norm(x))
  *
+ * Gemma scales the embedding, has gelu for silu, and normalises both summands.
+ *
  * In the last layer, once K and V are stored, only rows that need logits go
  * on: from there the rows are those of the tail, packed. */
 #include <stdatomic.h>
 
 #include "base/check.h"
+#include "model/lives.h"
 #include "model/model_cpu.h"
 
 struct pass {
@@ -150,17 +153,33 @@ static void multiply(struct member *m, const struct product *products,
     end_phase(m);
 }
 
-static void embed(struct member *m)
+static float *angles_of(const struct model_cpu *cpu, uint32_t row,
+                        uint32_t rope)
+{
+    return cpu->space.angles + ((size_t)row * cpu->rope_count + rope) *
+                                   cpu->weights.hparams.rope_dims;
+}
+
+static void embed_row(struct member *m, uint32_t row)
 {
     struct model_cpu *cpu = m->cpu;
+    const struct model_hparams *h = &cpu->weights.hparams;
+    const struct model_cpu_row *at = &cpu->plan.rows[row];
+    float *x = m->residual + (size_t)row * h->dim;
+    cpu->ops->get_row(&cpu->weights.embedding, (uint32_t)at->token, x);
+    for (uint32_t i = 0; h->embedding_scale != 1.0f && i < h->dim; i++) {
+        x[i] *= h->embedding_scale;
+    }
+    for (uint32_t i = 0; i < cpu->rope_count; i++) {
+        model_rope_angles(&cpu->ropes[i], at->position, angles_of(cpu, row, i));
+    }
+}
+
+static void embed(struct member *m)
+{
     uint32_t row;
     while (take_item(m, m->row_count, &row)) {
-        const struct model_cpu_row *at = &cpu->plan.rows[row];
-        cpu->ops->get_row(&cpu->weights.embedding, (uint32_t)at->token,
-                          m->residual + (size_t)row * cpu->weights.hparams.dim);
-        model_rope_angles(&cpu->rope, at->position,
-                          cpu->space.angles +
-                              (size_t)row * cpu->weights.hparams.rope_dims);
+        embed_row(m, row);
     }
     end_phase(m);
 }
@@ -176,16 +195,32 @@ static const float *normalise(const struct member *m, const float *x,
     return out;
 }
 
-/* residual += delta (but for the very first time), then its norm prepared. */
-static void absorb_delta(struct member *m, bool has_delta, const float *norm,
+/* What is to be added, normalised where the architecture does. */
+static float *finish_delta(struct member *m, uint32_t row,
+                           const float *post_norm)
+{
+    const struct model_hparams *h = &m->cpu->weights.hparams;
+    float *x = m->delta + (size_t)row * h->dim;
+    if (post_norm) {
+        m->cpu->ops->rms_norm(x, post_norm, h->dim, h->epsilon, x);
+    }
+    return x;
+}
+
+/* residual += delta (but before the first layer), then its norm prepared.
+ * `layer` is the one that comes; the delta is the one's before. */
+static void absorb_delta(struct member *m, uint32_t layer, const float *norm,
                          const struct product *products, uint32_t count)
 {
+    const struct model_layer *layers = m->cpu->weights.layers;
     uint32_t dim = m->cpu->weights.hparams.dim;
     uint32_t row;
     while (take_item(m, m->row_count, &row)) {
         float *x = m->residual + (size_t)row * dim;
-        if (has_delta) {
-            m->cpu->ops->add(x, m->delta + (size_t)row * dim, dim);
+        if (layer > 0) {
+            const float *delta =
+                finish_delta(m, row, layers[layer - 1].ffn_post_norm);
+            m->cpu->ops->add(x, delta, dim);
         }
         prepare_row(m, products, count, normalise(m, x, norm), row);
     }
@@ -194,16 +229,16 @@ static void absorb_delta(struct member *m, bool has_delta, const float *norm,
 
 /* The same in the middle of a layer, where rows may just have been packed: the
  * sum is taken in delta, and the two change places. */
-static void absorb_packed(struct member *m, const float *norm,
+static void absorb_packed(struct member *m, const struct model_layer *l,
                           const struct product *products, uint32_t count)
 {
     uint32_t dim = m->cpu->weights.hparams.dim;
     uint32_t row;
     while (take_item(m, m->row_count, &row)) {
-        float *x = m->delta + (size_t)row * dim;
+        float *x = finish_delta(m, row, l->attention_post_norm);
         m->cpu->ops->add(x, m->residual + (size_t)source_row(m, row) * dim,
                          dim);
-        prepare_row(m, products, count, normalise(m, x, norm), row);
+        prepare_row(m, products, count, normalise(m, x, l->ffn_norm), row);
     }
     float *sum = m->delta;
     m->delta = m->residual;
@@ -222,22 +257,26 @@ static void turn_heads(const struct member *m, float *heads, uint32_t count,
         if (norm) {
             m->cpu->ops->rms_norm(head, norm, h->head_dim, h->epsilon, head);
         }
-        model_rope_turn(&m->cpu->rope, angles, head);
+        model_rope_turn(&m->cpu->ropes[0], angles, head);
     }
 }
 
 static void store_heads(const struct member *m, uint32_t layer, uint32_t row)
 {
     struct model_cpu *cpu = m->cpu;
-    const struct kv_layout *layout = &cpu->pool.layout;
+    struct model_lives_place place =
+        model_lives_place(&cpu->weights.hparams, layer);
+    const struct kv_pool_view *pool = &cpu->pools[place.life];
+    const struct kv_layout *layout = &pool->layout;
     const struct model_cpu_row *at = &cpu->plan.rows[row];
-    size_t page = (size_t)at->pages[at->position / layout->tokens_per_block];
+    const kv_page_id *pages = at->run->pages[place.life];
+    size_t page = (size_t)pages[at->position / layout->tokens_per_block];
     uint32_t slot = at->position % layout->tokens_per_block;
-    uint8_t *base = cpu->pool.base + page * cpu->pool.page_bytes;
+    uint8_t *base = pool->base + page * pool->page_bytes;
     for (uint32_t i = 0; i < layout->kv_head_count; i++) {
         size_t from =
             ((size_t)row * layout->kv_head_count + i) * layout->head_dim;
-        uint8_t *key = base + kv_layout_key_offset(layout, layer, i) +
+        uint8_t *key = base + kv_layout_key_offset(layout, place.layer, i) +
                        (size_t)slot * layout->head_dim * layout->element_bytes;
         uint8_t *value = key + kv_layout_layer_bytes(layout) / 2;
         cpu->ops->store_f16(cpu->space.key + from, layout->head_dim,
@@ -252,9 +291,10 @@ static void place(struct member *m, uint32_t layer)
     const struct model_hparams *h = &m->cpu->weights.hparams;
     const struct model_layer *l = &m->cpu->weights.layers[layer];
     struct model_cpu_space *space = &m->cpu->space;
+    bool is_local = m->cpu->rope_count > 1 && model_lives_is_windowed(h, layer);
     uint32_t row;
     while (take_item(m, m->row_count, &row)) {
-        const float *angles = space->angles + (size_t)row * h->rope_dims;
+        const float *angles = angles_of(m->cpu, row, is_local);
         size_t at = (size_t)row * h->head_dim;
         turn_heads(m, space->query + at * h->head_count, h->head_count,
                    l->q_norm, angles);
@@ -271,18 +311,20 @@ static void attend_piece(const struct member *m, uint32_t layer,
     struct model_cpu *cpu = m->cpu;
     const struct model_hparams *h = &cpu->weights.hparams;
     const struct model_cpu_row *first = &cpu->plan.rows[piece->first_row];
-    size_t key = kv_layout_key_offset(&cpu->pool.layout, layer, kv_head);
+    struct model_lives_place place = model_lives_place(h, layer);
+    const struct kv_pool_view *pool = &cpu->pools[place.life];
+    size_t key = kv_layout_key_offset(&pool->layout, place.layer, kv_head);
     uint32_t group = h->head_count / h->kv_head_count;
     size_t stride = (size_t)h->head_count * h->head_dim;
     size_t begin =
         piece->first_row * stride + (size_t)kv_head * group * h->head_dim;
     struct ops_attention attention = {
-        .pool = cpu->pool.base,
-        .page_bytes = cpu->pool.page_bytes,
-        .pages = first->pages,
+        .pool = pool->base,
+        .page_bytes = pool->page_bytes,
+        .pages = first->run->pages[place.life],
         .key_offset = key,
-        .value_offset = key + kv_layout_layer_bytes(&cpu->pool.layout) / 2,
-        .tokens_per_block = cpu->pool.layout.tokens_per_block,
+        .value_offset = key + kv_layout_layer_bytes(&pool->layout) / 2,
+        .tokens_per_block = pool->layout.tokens_per_block,
         .head_dim = h->head_dim,
         .group_size = group,
         .scale = h->attention_scale,
@@ -291,6 +333,8 @@ static void attend_piece(const struct member *m, uint32_t layer,
         .out = cpu->space.attended + begin,
         .out_stride = stride,
         .position = first->position,
+        .window = cpu->base.info.shape.lives[place.life].window,
+        .sink_tokens = cpu->base.info.shape.lives[place.life].sink_tokens,
         .scratch = cpu->space.scratch + m->index * cpu->scratch_size,
     };
     cpu->ops->attention(&attention, 0, piece->row_count);
@@ -329,7 +373,11 @@ static void activate(struct member *m, const struct product *product)
     while (take_item(m, m->row_count, &row)) {
         float *gate = m->cpu->space.gate + (size_t)row * ffn_dim;
         const float *up = m->cpu->space.up + (size_t)row * ffn_dim;
-        m->cpu->ops->silu_multiply(gate, up, ffn_dim);
+        if (m->cpu->weights.hparams.architecture->has_gelu) {
+            m->cpu->ops->gelu_multiply(gate, up, ffn_dim);
+        } else {
+            m->cpu->ops->silu_multiply(gate, up, ffn_dim);
+        }
         prepare_row(m, product, 1, gate, row);
     }
     end_phase(m);
@@ -346,7 +394,7 @@ static void project(struct member *m, uint32_t layer)
         {.matrix = &l->v, .bias = l->v_bias, .out = space->value},
     };
     assign_slots(products, 3);
-    absorb_delta(m, layer > 0, l->attention_norm, products, 3);
+    absorb_delta(m, layer, l->attention_norm, products, 3);
     multiply(m, products, 3);
     place(m, layer);
 }
@@ -392,7 +440,7 @@ static void feed_forward(struct member *m, uint32_t layer)
         {.matrix = &l->up, .bias = l->up_bias, .out = space->up},
     };
     assign_slots(pair, 2);
-    absorb_packed(m, l->ffn_norm, pair, 2);
+    absorb_packed(m, l, pair, 2);
     multiply(m, pair, 2);
     struct product down = {
         .matrix = &l->down, .bias = l->down_bias, .out = m->delta};
@@ -405,7 +453,7 @@ static void finish(struct member *m)
 {
     const struct model_weights *w = &m->cpu->weights;
     struct product product = {.matrix = &w->output, .out = m->pass->logits};
-    absorb_delta(m, true, w->output_norm, &product, 1);
+    absorb_delta(m, w->hparams.layer_count, w->output_norm, &product, 1);
     multiply(m, &product, 1);
 }
 

@@ -95,7 +95,8 @@ static void carve_space(struct model_cpu *cpu, struct carver *carver)
     s->attended = carve_floats(carver, rows, q_size);
     s->gate = carve_floats(carver, rows, h->ffn_dim);
     s->up = carve_floats(carver, rows, h->ffn_dim);
-    s->angles = carve_floats(carver, rows, h->rope_dims);
+    s->angles =
+        carve_floats(carver, rows, (size_t)cpu->rope_count * h->rope_dims);
     for (uint32_t i = 0; i < MODEL_CPU_SLOT_COUNT; i++) {
         s->prepared[i] = carve(carver, rows, cpu->prepared_bytes[i]);
     }
@@ -154,15 +155,30 @@ static enum err check_run(const struct model_cpu *cpu,
     return OK;
 }
 
-/* The block table reaches as far as the run, and names pages of the pool. */
+/* The blocks of tokens [begin, end) are pages of the pool. */
+static void check_blocks(const struct kv_pool_view *pool,
+                         const kv_page_id *pages, uint32_t begin, uint32_t end)
+{
+    uint32_t tokens_per_block = pool->layout.tokens_per_block;
+    for (uint32_t i = begin / tokens_per_block;
+         i * (uint64_t)tokens_per_block < end; i++) {
+        CHECK(pages[i] >= 0);
+        CHECK((uint32_t)pages[i] < pool->page_count);
+    }
+}
+
+/* Each table reaches as far as the run, and back as far as it sees. */
 static void check_pages(const struct model_cpu *cpu,
                         const struct model_run *run)
 {
+    const struct kv_shape *shape = &cpu->base.info.shape;
     uint32_t end = run->position + run->token_count;
-    uint32_t tokens_per_block = cpu->pool.layout.tokens_per_block;
-    for (uint32_t i = 0; i * (uint64_t)tokens_per_block < end; i++) {
-        CHECK(run->pages[i] >= 0);
-        CHECK((uint32_t)run->pages[i] < cpu->pool.page_count);
+    for (uint32_t i = 0; i < shape->life_count; i++) {
+        const struct kv_life *life = &shape->lives[i];
+        uint32_t first = ops_window_first(life->window, run->position);
+        uint32_t sinks = life->sink_tokens < first ? life->sink_tokens : first;
+        check_blocks(&cpu->pools[i], run->pages[i], 0, sinks);
+        check_blocks(&cpu->pools[i], run->pages[i], first, end);
     }
 }
 
@@ -190,10 +206,8 @@ static void add_run(struct model_cpu *cpu, const struct model_run *run)
     uint32_t begin = plan->row_count;
     uint32_t end = begin + run->token_count;
     for (uint32_t i = 0; i < run->token_count; i++) {
-        plan->rows[begin + i] =
-            (struct model_cpu_row){.token = run->tokens[i],
-                                   .position = run->position + i,
-                                   .pages = run->pages};
+        plan->rows[begin + i] = (struct model_cpu_row){
+            .token = run->tokens[i], .position = run->position + i, .run = run};
     }
     add_pieces(plan->pieces, &plan->piece_count, rows, begin, end);
     add_pieces(plan->tail_pieces, &plan->tail_piece_count, rows,

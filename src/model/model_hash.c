@@ -6,8 +6,11 @@
  *
  * K and V of the token hold words grown from the mark; `fold` is the hash of
  * all those words as read back from the page. The next token is drawn from the
- * sum of fold(j, l) over all tokens and layers, so that one wrong byte anywhere
- * in the pages of a sequence gives a wrong token, at once or one token later.
+ * sum of fold(j, l) over all layers and the tokens that their life cycle lets
+ * the last one see, so that one wrong byte anywhere in what a sequence can see
+ * gives a wrong token, at once or one token later; what it cannot see is not
+ * read. (A window of one does not see the token before: there fold(i - 1, l)
+ * is 0 but for sinks.)
  *
  * `model_hash_next` does the same on words that never were in a page. */
 #include <stdio.h>
@@ -29,8 +32,19 @@ static const float PEAK = 60.0f; /* above zero: the others have no chance */
 struct model_hash {
     struct model base;
     struct model_hash_options options;
-    struct kv_pool_view pool;
-    uint64_t *folds; /* (layer_count) of the position before */
+    struct kv_pool_view pools[KV_LIFE_COUNT_MAX];
+    uint64_t *folds; /* (life, layer) of the position before */
+};
+
+/* One life cycle of one run, as a pass goes along. */
+struct view {
+    const struct model_hash_options *options;
+    const struct kv_pool_view *pool;
+    const kv_page_id *pages;
+    struct kv_life life;
+    uint32_t first_layer; /* counted over all life cycles */
+    uint64_t *folds; /* (layer) of the position before */
+    uint64_t sum; /* over what the last position sees */
 };
 
 /* ---- the hash ---- */
@@ -73,80 +87,148 @@ static uint64_t add_fold(uint64_t sum, uint64_t fold, uint32_t position)
     return sum + rng_at(fold, 2, position);
 }
 
-int32_t model_hash_next(const struct model_hash_options *options,
-                        const int32_t *tokens, uint32_t token_count)
+/* ---- who sees what ---- */
+
+static uint32_t count_lives(const struct model_hash_options *options)
+{
+    return options->life_count == 0 ? 1 : options->life_count;
+}
+
+/* Where the window of a query at `position` begins. */
+static uint32_t window_first(const struct kv_life *life, uint32_t position)
+{
+    bool is_all = life->window == 0 || position < life->window;
+    return is_all ? 0 : position + 1 - life->window;
+}
+
+static bool is_seen(const struct kv_life *life, uint32_t token,
+                    uint32_t position)
+{
+    return token < life->sink_tokens || token >= window_first(life, position);
+}
+
+/* Whether the mark at `position` is chained to the one before. */
+static bool has_chain(const struct kv_life *life, uint32_t position)
+{
+    return position > 0 && is_seen(life, position - 1, position);
+}
+
+static uint64_t sum_layer(const struct model_hash_options *options,
+                          const struct kv_life *life, uint32_t layer,
+                          const int32_t *tokens, uint32_t token_count)
 {
     uint64_t words[WORDS];
     uint64_t sum = 0;
-    for (uint32_t layer = 0; layer < options->layer_count; layer++) {
-        uint64_t fold = 0;
-        for (uint32_t i = 0; i < token_count; i++) {
-            grow_words(make_mark(options->seed, layer, tokens[i], i, fold),
-                       words);
-            fold = fold_words(words);
+    uint64_t fold = 0;
+    for (uint32_t i = 0; i < token_count; i++) {
+        uint64_t before = has_chain(life, i) ? fold : 0;
+        grow_words(make_mark(options->seed, layer, tokens[i], i, before),
+                   words);
+        fold = fold_words(words);
+        if (is_seen(life, i, token_count - 1)) {
             sum = add_fold(sum, fold, i);
         }
+    }
+    return sum;
+}
+
+int32_t model_hash_next(const struct model_hash_options *options,
+                        const int32_t *tokens, uint32_t token_count)
+{
+    uint64_t sum = 0;
+    uint32_t count = count_lives(options) * options->layer_count;
+    for (uint32_t layer = 0; layer < count; layer++) {
+        const struct kv_life *life =
+            &options->lives[layer / options->layer_count];
+        sum += sum_layer(options, life, layer, tokens, token_count);
     }
     return draw_token(options, sum);
 }
 
 /* ---- the pages ---- */
 
-static uint8_t *key_at(const struct model_hash *hash,
-                       const struct model_run *run, uint32_t layer,
+static uint8_t *key_at(const struct view *view, uint32_t layer,
                        uint32_t position)
 {
-    const struct kv_layout *layout = &hash->pool.layout;
-    kv_page_id page = run->pages[position / layout->tokens_per_block];
+    const struct kv_layout *layout = &view->pool->layout;
+    kv_page_id page = view->pages[position / layout->tokens_per_block];
     CHECK(page >= 0);
-    CHECK((uint32_t)page < hash->pool.page_count);
-    return hash->pool.base + (size_t)page * hash->pool.page_bytes +
+    CHECK((uint32_t)page < view->pool->page_count);
+    return view->pool->base + (size_t)page * view->pool->page_bytes +
            kv_layout_key_offset(layout, layer, 0) +
            (size_t)(position % layout->tokens_per_block) * HEAD_DIM * 2;
 }
 
-static void write_words(const struct model_hash *hash, uint8_t *key,
+static void write_words(const struct view *view, uint8_t *key,
                         const uint64_t words[WORDS])
 {
-    size_t half = kv_layout_layer_bytes(&hash->pool.layout) / 2;
+    size_t half = kv_layout_layer_bytes(&view->pool->layout) / 2;
     memcpy(key, words, HALF_WORDS * sizeof(uint64_t));
     memcpy(key + half, words + HALF_WORDS, HALF_WORDS * sizeof(uint64_t));
 }
 
-static uint64_t read_fold(const struct model_hash *hash, const uint8_t *key)
+static uint64_t read_fold(const struct view *view, uint32_t layer,
+                          uint32_t position)
 {
     uint64_t words[WORDS];
-    size_t half = kv_layout_layer_bytes(&hash->pool.layout) / 2;
+    const uint8_t *key = key_at(view, layer, position);
+    size_t half = kv_layout_layer_bytes(&view->pool->layout) / 2;
     memcpy(words, key, HALF_WORDS * sizeof(uint64_t));
     memcpy(words + HALF_WORDS, key + half, HALF_WORDS * sizeof(uint64_t));
     return fold_words(words);
 }
 
-/* Reads one position that was computed before, all layers. */
-static uint64_t recall(struct model_hash *hash, const struct model_run *run,
-                       uint32_t position, uint64_t sum)
+/* Takes one position into the sum, all layers. */
+static void recall(struct view *view, uint32_t position)
 {
-    for (uint32_t layer = 0; layer < hash->options.layer_count; layer++) {
-        uint64_t fold = read_fold(hash, key_at(hash, run, layer, position));
-        hash->folds[layer] = fold;
-        sum = add_fold(sum, fold, position);
+    for (uint32_t layer = 0; layer < view->options->layer_count; layer++) {
+        view->folds[layer] = read_fold(view, layer, position);
+        view->sum = add_fold(view->sum, view->folds[layer], position);
     }
-    return sum;
+}
+
+/* Takes it out again. */
+static void forget(struct view *view, uint32_t position)
+{
+    for (uint32_t layer = 0; layer < view->options->layer_count; layer++) {
+        view->sum -= add_fold(0, read_fold(view, layer, position), position);
+    }
 }
 
 /* Writes one new token, all layers, and reads it back like an old one. */
-static uint64_t pass_token(struct model_hash *hash, const struct model_run *run,
-                           uint32_t i, uint64_t sum)
+static void pass_token(struct view *view, int32_t token, uint32_t position)
 {
     uint64_t words[WORDS];
-    uint32_t position = run->position + i;
-    for (uint32_t layer = 0; layer < hash->options.layer_count; layer++) {
-        uint64_t mark = make_mark(hash->options.seed, layer, run->tokens[i],
-                                  position, hash->folds[layer]);
-        grow_words(mark, words);
-        write_words(hash, key_at(hash, run, layer, position), words);
+    for (uint32_t layer = 0; layer < view->options->layer_count; layer++) {
+        uint64_t before =
+            has_chain(&view->life, position) ? view->folds[layer] : 0;
+        grow_words(make_mark(view->options->seed, view->first_layer + layer,
+                             token, position, before),
+                   words);
+        write_words(view, key_at(view, layer, position), words);
     }
-    return recall(hash, run, position, sum);
+    recall(view, position);
+}
+
+/* What the query at `position` sees of the tokens before it. */
+static void recall_seen(struct view *view, uint32_t position)
+{
+    uint32_t first = window_first(&view->life, position);
+    for (uint32_t i = 0; i < view->life.sink_tokens && i < first; i++) {
+        recall(view, i);
+    }
+    for (uint32_t i = first; i < position; i++) {
+        recall(view, i);
+    }
+}
+
+/* From the sum of the position before to what is left of it at `position`. */
+static void move_window(struct view *view, uint32_t position)
+{
+    uint32_t first = window_first(&view->life, position);
+    if (first > 0 && first - 1 >= view->life.sink_tokens) {
+        forget(view, first - 1);
+    }
 }
 
 static void write_logits(const struct model_hash *hash, uint64_t sum,
@@ -162,22 +244,53 @@ static bool is_cancelled(const struct model_batch *batch)
            atomic_load_explicit(batch->cancel, memory_order_relaxed);
 }
 
-/* Like attention, a run reads all that came before it. */
+static void open_views(struct model_hash *hash, const struct model_run *run,
+                       struct view *views_out)
+{
+    uint32_t layers = hash->options.layer_count;
+    memset(hash->folds, 0,
+           (size_t)count_lives(&hash->options) * layers * sizeof(uint64_t));
+    for (uint32_t i = 0; i < count_lives(&hash->options); i++) {
+        views_out[i] = (struct view){
+            .options = &hash->options,
+            .pool = &hash->pools[i],
+            .pages = run->pages[i],
+            .life = hash->options.lives[i],
+            .first_layer = i * layers,
+            .folds = hash->folds + (size_t)i * layers,
+        };
+        recall_seen(&views_out[i], run->position);
+    }
+}
+
+/* One token through all life cycles; what they see together. */
+static uint64_t step_views(struct view *views, uint32_t count,
+                           const struct model_run *run, uint32_t i)
+{
+    uint64_t sum = 0;
+    for (uint32_t v = 0; v < count; v++) {
+        if (i > 0) {
+            move_window(&views[v], run->position + i);
+        }
+        pass_token(&views[v], run->tokens[i], run->position + i);
+        sum += views[v].sum;
+    }
+    return sum;
+}
+
+/* Like attention, a run reads what it sees of all that came before it. */
 static enum err pass_run(struct model_hash *hash,
                          const struct model_batch *batch,
                          const struct model_run *run, float *logits_out)
 {
-    uint64_t sum = 0;
-    memset(hash->folds, 0, hash->options.layer_count * sizeof(hash->folds[0]));
-    for (uint32_t position = 0; position < run->position; position++) {
-        sum = recall(hash, run, position, sum);
-    }
+    struct view views[KV_LIFE_COUNT_MAX];
+    open_views(hash, run, views);
     uint32_t quiet_count = run->token_count - run->logit_count;
     for (uint32_t i = 0; i < run->token_count; i++) {
         if (is_cancelled(batch)) {
             return ERR_CANCELLED;
         }
-        sum = pass_token(hash, run, i, sum);
+        uint64_t sum = step_views(views, count_lives(&hash->options), run, i);
         if (i >= quiet_count) {
             write_logits(hash, sum, logits_out);
             logits_out += hash->options.vocab_size;
@@ -201,19 +314,22 @@ static void hash_destroy(struct model *model)
     }
 }
 
-static void hash_set_pool(struct model *model, const struct kv_pool_view *pool)
+static void hash_set_pool(struct model *model, const struct kv_pool_view *pools)
 {
-    CHECK(pool->layout.head_dim == HEAD_DIM);
-    CHECK(pool->layout.layer_count == hash_of(model)->options.layer_count);
-    CHECK(pool->page_bytes >= kv_layout_page_bytes(&pool->layout));
-    hash_of(model)->pool = *pool;
+    struct model_hash *hash = hash_of(model);
+    for (uint32_t i = 0; i < count_lives(&hash->options); i++) {
+        CHECK(pools[i].layout.head_dim == HEAD_DIM);
+        CHECK(pools[i].layout.layer_count == hash->options.layer_count);
+        CHECK(pools[i].page_bytes >= kv_layout_page_bytes(&pools[i].layout));
+        hash->pools[i] = pools[i];
+    }
 }
 
 static enum err hash_forward(struct model *model,
                              const struct model_batch *batch, float *logits_out)
 {
     struct model_hash *hash = hash_of(model);
-    CHECK(hash->pool.base);
+    CHECK(hash->pools[0].base);
     for (uint32_t i = 0; i < batch->run_count; i++) {
         const struct model_run *run = &batch->runs[i];
         if (run->logit_count > run->token_count) {
@@ -235,24 +351,36 @@ static const struct model_ops HASH_OPS = {
     .set_pool = hash_set_pool,
 };
 
+static struct kv_shape shape_of(const struct model_hash_options *options)
+{
+    struct kv_shape shape = {.life_count = count_lives(options)};
+    for (uint32_t i = 0; i < shape.life_count; i++) {
+        shape.lives[i] = options->lives[i];
+        shape.layouts[i] =
+            (struct kv_layout){.layer_count = options->layer_count,
+                               .kv_head_count = 1,
+                               .head_dim = HEAD_DIM,
+                               .tokens_per_block = options->tokens_per_block,
+                               .element_bytes = 2};
+    }
+    return shape;
+}
+
 struct model *model_hash_create(const struct model_hash_options *options)
 {
     CHECK(options->vocab_size > 0);
     CHECK(options->layer_count > 0);
     CHECK(options->tokens_per_block > 0);
+    CHECK(options->life_count <= KV_LIFE_COUNT_MAX);
     struct model_hash *hash = mem_new(sizeof(*hash));
     hash->options = *options;
-    hash->folds = mem_new_array(options->layer_count, sizeof(hash->folds[0]));
+    hash->folds = mem_new_array(
+        (size_t)count_lives(options) * options->layer_count, sizeof(uint64_t));
     hash->base.ops = &HASH_OPS;
     struct model_info *info = &hash->base.info;
     snprintf(info->architecture, sizeof(info->architecture), "hash");
     info->vocab_size = options->vocab_size;
     info->context_length = options->context_length;
-    info->layout =
-        (struct kv_layout){.layer_count = options->layer_count,
-                           .kv_head_count = 1,
-                           .head_dim = HEAD_DIM,
-                           .tokens_per_block = options->tokens_per_block,
-                           .element_bytes = 2};
+    info->shape = shape_of(options);
     return &hash->base;
 }

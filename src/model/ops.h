@@ -22,7 +22,9 @@ struct ops_matrix {
 /* Causal attention of one KV head over pages in place.
  *   query (row, head of the group, head_dim): row r, head g at
  *         query + r * query_stride + g * head_dim
- *   row r stands at position + r and sees tokens [0, position + r]. */
+ *   row r stands at p = position + r and sees tokens [0, p]; with a window
+ *         those from p + 1 - window on, and the sinks: the first sink_tokens.
+ * Table entries of blocks that no row sees are not read. */
 struct ops_attention {
     const uint8_t *pool;
     size_t page_bytes;
@@ -38,8 +40,16 @@ struct ops_attention {
     float *out; /* laid out as query, with out_stride */
     size_t out_stride;
     uint32_t position;
+    uint32_t window; /* 0: none */
+    uint32_t sink_tokens; /* 0 without a window */
     float *scratch; /* ops_attention_scratch() floats, the thread's own */
 };
+
+/* The first token that a query at `position` sees, sinks apart. */
+static inline uint32_t ops_window_first(uint32_t window, uint32_t position)
+{
+    return window == 0 || position < window ? 0 : position + 1 - window;
+}
 
 struct ops {
     const char *name;
@@ -63,6 +73,8 @@ struct ops {
                      float epsilon, float *out);
     /* gate[i] = silu(gate[i]) * up[i] */
     void (*silu_multiply)(float *gate, const float *up, uint32_t size);
+    /* gate[i] = gelu(gate[i]) * up[i], the approximation by tanh */
+    void (*gelu_multiply)(float *gate, const float *up, uint32_t size);
     void (*add)(float *x, const float *y, uint32_t size);
     /* F32 to F16, round to nearest even. */
     void (*store_f16)(const float *x, uint32_t size, uint16_t *out);

@@ -12,8 +12,10 @@
  *   out[d] = out[d] * c + sum over t of p[t] * value[t][d]     lanes: d
  *
  * and divides by total at the end. So a query's sums depend on positions only.
- * What lies behind a row's last token is never multiplied in, not even by
- * zero: pages may hold anything there. */
+ * With a window a query sees [0, sink_end) and [first, end) of a block, and
+ * takes only blocks of which it sees something. What it does not see is never
+ * multiplied in, not even by zero: pages may hold anything there, and where no
+ * query of a strip sees a token its table entry is not read. */
 #include <math.h>
 
 #include "model/ops.h"
@@ -27,9 +29,17 @@ enum {
     ATTENTION_SPAN = 4 * LANES, /* tokens or dimensions of a tile */
 };
 
+/* Tokens of a block, counted from its beginning: [0, sink_end) and
+ * [first, end). None: end is 0. */
+struct attention_seen {
+    uint32_t sink_end;
+    uint32_t first;
+    uint32_t end;
+};
+
 struct attention_block {
     uint32_t begin; /* position of its first token */
-    uint32_t count; /* tokens that any query of the strip sees */
+    struct attention_seen seen; /* by any query of the strip */
     float key[ATTENTION_DIM_MAX * ATTENTION_BLOCK]; /* (head_dim, token) */
     float value[ATTENTION_BLOCK * ATTENTION_DIM_MAX]; /* (token, padded_dim) */
 };
@@ -58,13 +68,61 @@ ALWAYS vec attention_widen(const uint8_t *from, uint32_t at, uint32_t size)
                               : vec_load_f16_some(from + 2 * at, size - at);
 }
 
-/* LANES tokens from `first`; zero where there are none. */
+/* Of tokens [0, sinks) and [first, end), those of the block at `begin`. */
+ALWAYS struct attention_seen attention_clip(uint32_t begin, uint32_t sinks,
+                                            uint32_t first, uint32_t end)
+{
+    const uint32_t STOP = begin + ATTENTION_BLOCK;
+    struct attention_seen seen = {
+        .sink_end = (sinks < STOP ? sinks : STOP) - begin,
+        .first = (first < STOP ? first : STOP) - begin,
+        .end = (end < STOP ? end : STOP) - begin,
+    };
+    seen.sink_end = sinks > begin ? seen.sink_end : 0;
+    seen.first = first > begin ? seen.first : 0;
+    seen.end = end > begin ? seen.end : 0;
+    if (seen.first >= seen.end) { /* the sinks are all there is */
+        return (struct attention_seen){.end = seen.sink_end};
+    }
+    return seen;
+}
+
+ALWAYS struct attention_seen attention_see(const struct ops_attention *a,
+                                           uint32_t begin, uint32_t position)
+{
+    uint32_t first = ops_window_first(a->window, position);
+    uint32_t sinks = a->sink_tokens < first ? a->sink_tokens : first;
+    return attention_clip(begin, sinks, first, position + 1);
+}
+
+ALWAYS bool attention_sees(const struct attention_seen *seen, uint32_t token)
+{
+    return token < seen->sink_end ||
+           (token >= seen->first && token < seen->end);
+}
+
+/* To walk what is seen: from the first token on, past the gap to the window. */
+ALWAYS uint32_t attention_start(const struct attention_seen *seen)
+{
+    return seen->sink_end > 0 ? 0 : seen->first;
+}
+
+/* Where the gap begins, or further than any block reaches. */
+ALWAYS uint32_t attention_gap(const struct attention_seen *seen)
+{
+    bool has_gap = seen->sink_end > 0 && seen->sink_end < seen->first;
+    return has_gap ? seen->sink_end : UINT32_MAX;
+}
+
+/* LANES tokens from `first`; another's where nobody looks. */
 static void attention_turn_keys(const struct ops_attention *a,
                                 struct attention_block *block, uint32_t first)
 {
     const uint8_t *tokens[LANES];
     for (uint32_t t = 0; t < LANES; t++) {
-        uint32_t at = first + t < block->count ? first + t : 0;
+        uint32_t at = attention_sees(&block->seen, first + t)
+                          ? first + t
+                          : block->seen.end - 1;
         tokens[t] = attention_token(a, a->key_offset, block->begin + at);
     }
     for (uint32_t d = 0; d < a->head_dim; d += LANES) {
@@ -81,19 +139,18 @@ static void attention_turn_keys(const struct ops_attention *a,
     }
 }
 
-static void attention_load_block(struct attention_state *s, uint32_t begin,
-                                 uint32_t end)
+static void attention_load_block(struct attention_state *s)
 {
     const struct ops_attention *a = s->attention;
     struct attention_block *block = &s->block;
-    block->begin = begin;
-    block->count =
-        end - begin < ATTENTION_BLOCK ? end - begin : ATTENTION_BLOCK;
     for (uint32_t t = 0; t < ATTENTION_BLOCK; t += LANES) {
         attention_turn_keys(a, block, t);
     }
-    for (uint32_t t = 0; t < block->count; t++) {
-        const uint8_t *from = attention_token(a, a->value_offset, begin + t);
+    const uint32_t GAP = attention_gap(&block->seen);
+    for (uint32_t t = attention_start(&block->seen); t < block->seen.end; t++) {
+        t = t == GAP ? block->seen.first : t;
+        const uint8_t *from =
+            attention_token(a, a->value_offset, block->begin + t);
         float *to = block->value + (size_t)t * s->padded_dim;
         for (uint32_t d = 0; d < s->padded_dim; d += LANES) {
             vec v = d < a->head_dim ? attention_widen(from, d, a->head_dim)
@@ -142,22 +199,34 @@ ALWAYS void attention_score(const struct attention_state *s, uint32_t count,
     }
 }
 
+/* LANES values of tokens from `at` on; `other` where the query does not see. */
+ALWAYS vec attention_hide(vec v, const struct attention_seen *seen, uint32_t at,
+                          vec other)
+{
+    v = vec_keep(v, seen->end - at, other);
+    if (seen->first <= at || seen->sink_end >= at + LANES) {
+        return v;
+    }
+    vec tail = vec_keep(other, seen->first - at, v);
+    return seen->sink_end > at ? vec_keep(v, seen->sink_end - at, tail) : tail;
+}
+
 /* Turns scores into weights; gives the factor for what was summed before. */
-static float attention_weigh(float *scores, uint32_t seen, float *peak,
-                             float *total)
+static float attention_weigh(float *scores, const struct attention_seen *seen,
+                             float *peak, float *total)
 {
     vec least = vec_all(-INFINITY);
     vec highest = least;
-    for (uint32_t t = 0; t < seen; t += LANES) {
-        vec v = vec_keep(vec_load(scores + t), seen - t, least);
+    for (uint32_t t = 0; t < seen->end; t += LANES) {
+        vec v = attention_hide(vec_load(scores + t), seen, t, least);
         highest = vec_max(highest, v);
     }
     float top = vec_max_lane(highest);
     top = top > *peak ? top : *peak;
     vec sum = vec_zero();
-    for (uint32_t t = 0; t < seen; t += LANES) {
+    for (uint32_t t = 0; t < seen->end; t += LANES) {
         vec p = vec_exp(vec_sub(vec_load(scores + t), vec_all(top)));
-        p = vec_keep(p, seen - t, vec_zero());
+        p = attention_hide(p, seen, t, vec_zero());
         vec_store(scores + t, p);
         sum = vec_add(sum, p);
     }
@@ -170,9 +239,12 @@ static float attention_weigh(float *scores, uint32_t seen, float *peak,
 
 /* out = out * factor + weights * value */
 ALWAYS void attention_mix(const struct attention_state *s, uint32_t count,
-                          const float *weights, uint32_t seen,
+                          const float *weights,
+                          const struct attention_seen *seen,
                           const float *factors, float *out)
 {
+    const uint32_t START = attention_start(seen);
+    const uint32_t GAP = attention_gap(seen);
     for (uint32_t d = 0; d < s->padded_dim; d += ATTENTION_SPAN) {
         vec sums[ATTENTION_TILE][4];
         UNROLL
@@ -183,8 +255,12 @@ ALWAYS void attention_mix(const struct attention_state *s, uint32_t count,
                 sums[q][i] = vec_mul(old, vec_all(factors[q]));
             }
         }
-        const float *value = s->block.value + d;
-        for (uint32_t t = 0; t < seen; t++) {
+        const float *value = s->block.value + d + (size_t)START * s->padded_dim;
+        for (uint32_t t = START; t < seen->end; t++) {
+            if (t == GAP) {
+                value += (size_t)(seen->first - t) * s->padded_dim;
+                t = seen->first;
+            }
             UNROLL
             for (uint32_t q = 0; q < count; q++) {
                 vec p = vec_all(weights[q * ATTENTION_BLOCK + t]);
@@ -206,10 +282,10 @@ ALWAYS void attention_mix(const struct attention_state *s, uint32_t count,
     }
 }
 
-/* `count` queries that all see `seen` tokens of the block. */
+/* `count` queries that all see the same of the block. */
 ALWAYS void attention_tile(struct attention_state *s, uint32_t count,
                            const float *const *query, uint32_t index,
-                           uint32_t seen)
+                           const struct attention_seen *seen)
 {
     float scores[ATTENTION_TILE * ATTENTION_BLOCK];
     float factors[ATTENTION_TILE];
@@ -228,13 +304,18 @@ ALWAYS const float *attention_query(const struct ops_attention *a, uint32_t row,
     return a->query + row * a->query_stride + (size_t)head * a->head_dim;
 }
 
-/* Tokens of the block that a row sees; 0: none. */
-ALWAYS uint32_t attention_seen(const struct attention_state *s, uint32_t row)
+ALWAYS struct attention_seen attention_row_sees(const struct attention_state *s,
+                                                uint32_t row)
 {
-    uint32_t end = s->attention->position + row + 1;
-    uint32_t begin = s->block.begin;
-    uint32_t seen = end > begin ? end - begin : 0;
-    return seen < ATTENTION_BLOCK ? seen : ATTENTION_BLOCK;
+    return attention_see(s->attention, s->block.begin,
+                         s->attention->position + row);
+}
+
+ALWAYS bool attention_seen_equals(const struct attention_seen *a,
+                                  const struct attention_seen *b)
+{
+    return a->end == b->end && a->first == b->first &&
+           a->sink_end == b->sink_end;
 }
 
 /* All queries of a strip, (row, head) by (row, head); neighbours that see the
@@ -247,22 +328,24 @@ static void attention_sweep(struct attention_state *s, uint32_t row_begin,
     for (uint32_t i = 0; i < query_count;) {
         const float *query[ATTENTION_TILE];
         uint32_t count = 0;
-        uint32_t seen = attention_seen(s, row_begin + i / head_count);
+        struct attention_seen seen =
+            attention_row_sees(s, row_begin + i / head_count);
         while (count < ATTENTION_TILE && i + count < query_count) {
             uint32_t row = row_begin + (i + count) / head_count;
-            if (attention_seen(s, row) != seen) {
+            struct attention_seen other = attention_row_sees(s, row);
+            if (!attention_seen_equals(&other, &seen)) {
                 break;
             }
             uint32_t head = head_begin + (i + count) % head_count;
             query[count] = attention_query(a, row, head);
             count++;
         }
-        for (uint32_t q = 0; seen > 0 && count < ATTENTION_TILE && q < count;
-             q++) {
-            attention_tile(s, 1, query + q, i + q, seen);
+        bool is_whole = count == ATTENTION_TILE;
+        for (uint32_t q = 0; seen.end > 0 && !is_whole && q < count; q++) {
+            attention_tile(s, 1, query + q, i + q, &seen);
         }
-        if (seen > 0 && count == ATTENTION_TILE) {
-            attention_tile(s, ATTENTION_TILE, query, i, seen);
+        if (seen.end > 0 && is_whole) {
+            attention_tile(s, ATTENTION_TILE, query, i, &seen);
         }
         i += count;
     }
@@ -279,6 +362,19 @@ static void attention_finish(const struct attention_state *s, uint32_t query,
     }
 }
 
+/* Together the rows see what the first sees of old tokens and the last of new
+ * ones. False: nobody sees anything of it. */
+static bool attention_open_block(struct attention_state *s, uint32_t begin,
+                                 uint32_t row_begin, uint32_t row_end)
+{
+    const struct ops_attention *a = s->attention;
+    uint32_t oldest = ops_window_first(a->window, a->position + row_begin);
+    uint32_t sinks = a->sink_tokens < oldest ? a->sink_tokens : oldest;
+    s->block.begin = begin;
+    s->block.seen = attention_clip(begin, sinks, oldest, a->position + row_end);
+    return s->block.seen.end > 0;
+}
+
 static void attention_strip(struct attention_state *s, uint32_t row_begin,
                             uint32_t row_end, uint32_t head_begin,
                             uint32_t head_count)
@@ -292,7 +388,10 @@ static void attention_strip(struct attention_state *s, uint32_t row_begin,
     memset(s->out, 0, (size_t)query_count * s->padded_dim * sizeof(float));
     uint32_t end = a->position + row_end;
     for (uint32_t at = 0; at < end; at += ATTENTION_BLOCK) {
-        attention_load_block(s, at, end);
+        if (!attention_open_block(s, at, row_begin, row_end)) {
+            continue;
+        }
+        attention_load_block(s);
         attention_sweep(s, row_begin, query_count, head_begin, head_count);
     }
     for (uint32_t q = 0; q < query_count; q++) {

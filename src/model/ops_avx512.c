@@ -61,6 +61,7 @@ const struct ops OPS_AVX512 = {
     .get_row = get_row,
     .rms_norm = float_rms_norm,
     .silu_multiply = float_silu_multiply,
+    .gelu_multiply = float_gelu_multiply,
     .add = float_add,
     .store_f16 = float_store_f16,
     .attention = attention_run,

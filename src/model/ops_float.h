@@ -286,6 +286,21 @@ static void float_silu_multiply(float *gate, const float *up, uint32_t size)
     }
 }
 
+/* x / (1 + e^-2u) = x / 2 * (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x^3) */
+static void float_gelu_multiply(float *gate, const float *up, uint32_t size)
+{
+    const vec CUBIC = vec_all(0.044715f);
+    const vec SLOPE = vec_all(-1.5957691216057308f); /* -2 sqrt(2 / pi) */
+    for (uint32_t i = 0; i < size; i += LANES) {
+        vec x = vec_load_some(gate + i, size - i);
+        vec inner = vec_fma(vec_mul(vec_mul(x, x), CUBIC), x, x);
+        vec e = vec_exp(vec_mul(inner, SLOPE));
+        vec y = vec_div(x, vec_add(vec_all(1.0f), e));
+        y = vec_mul(y, vec_load_some(up + i, size - i));
+        vec_store_some(gate + i, size - i, y);
+    }
+}
+
 static void float_add(float *x, const float *y, uint32_t size)
 {
     for (uint32_t i = 0; i < size; i += LANES) {

@@ -226,6 +226,15 @@ static void ref_silu_multiply(float *gate, const float *up, uint32_t size)
     }
 }
 
+static void ref_gelu_multiply(float *gate, const float *up, uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        double x = (double)gate[i];
+        double inner = sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
+        gate[i] = (float)(0.5 * x * (1.0 + tanh(inner))) * up[i];
+    }
+}
+
 static void ref_add(float *x, const float *y, uint32_t size)
 {
     for (uint32_t i = 0; i < size; i++) {
@@ -249,12 +258,39 @@ static const uint8_t *token_at(const struct ops_attention *a, size_t offset,
     return a->pool + page * a->page_bytes + offset + slot * a->head_dim * 2;
 }
 
+/* The tokens that one query sees: [0, sink_end) and [first, end). */
+struct seen {
+    uint32_t sink_end;
+    uint32_t first;
+    uint32_t end;
+};
+
+static struct seen see(const struct ops_attention *a, uint32_t position)
+{
+    uint32_t first = ops_window_first(a->window, position);
+    return (struct seen){
+        .sink_end = a->sink_tokens < first ? a->sink_tokens : first,
+        .first = first,
+        .end = position + 1,
+    };
+}
+
+static uint32_t begin_seen(const struct seen *seen)
+{
+    return seen->sink_end > 0 ? 0 : seen->first;
+}
+
+static uint32_t next_seen(const struct seen *seen, uint32_t t)
+{
+    return t + 1 == seen->sink_end ? seen->first : t + 1;
+}
+
 /* Softmax over the scores, not yet divided by the sum, which is returned. */
 static double weigh_tokens(const struct ops_attention *a, const float *query,
-                           uint32_t token_count)
+                           const struct seen *seen)
 {
     float peak = -INFINITY;
-    for (uint32_t t = 0; t < token_count; t++) {
+    for (uint32_t t = begin_seen(seen); t < seen->end; t = next_seen(seen, t)) {
         const uint8_t *key = token_at(a, a->key_offset, t);
         double sum = 0.0;
         for (uint32_t d = 0; d < a->head_dim; d++) {
@@ -265,14 +301,14 @@ static double weigh_tokens(const struct ops_attention *a, const float *query,
         peak = fmaxf(peak, a->scratch[t]);
     }
     double total = 0.0;
-    for (uint32_t t = 0; t < token_count; t++) {
+    for (uint32_t t = begin_seen(seen); t < seen->end; t = next_seen(seen, t)) {
         a->scratch[t] = (float)exp((double)(a->scratch[t] - peak));
         total += (double)a->scratch[t];
     }
     return total;
 }
 
-static void mix_values(const struct ops_attention *a, uint32_t token_count,
+static void mix_values(const struct ops_attention *a, const struct seen *seen,
                        double total, float *out)
 {
     enum { PIECE = 64 };
@@ -280,7 +316,8 @@ static void mix_values(const struct ops_attention *a, uint32_t token_count,
         uint32_t left = a->head_dim - at;
         uint32_t size = left < PIECE ? left : PIECE;
         double sums[PIECE] = {0};
-        for (uint32_t t = 0; t < token_count; t++) {
+        for (uint32_t t = begin_seen(seen); t < seen->end;
+             t = next_seen(seen, t)) {
             const uint8_t *value = token_at(a, a->value_offset, t) + 2 * at;
             for (uint32_t d = 0; d < size; d++) {
                 sums[d] += (double)a->scratch[t] *
@@ -297,13 +334,13 @@ static void ref_attention(const struct ops_attention *a, uint32_t row_begin,
                           uint32_t row_end)
 {
     for (uint32_t r = row_begin; r < row_end; r++) {
-        uint32_t token_count = a->position + r + 1;
+        struct seen seen = see(a, a->position + r);
         for (uint32_t g = 0; g < a->group_size; g++) {
             const float *query =
                 a->query + r * a->query_stride + (size_t)g * a->head_dim;
             float *out = a->out + r * a->out_stride + (size_t)g * a->head_dim;
-            double total = weigh_tokens(a, query, token_count);
-            mix_values(a, token_count, total, out);
+            double total = weigh_tokens(a, query, &seen);
+            mix_values(a, &seen, total, out);
         }
     }
 }
@@ -325,6 +362,7 @@ const struct ops OPS_REF = {
     .get_row = ref_get_row,
     .rms_norm = ref_rms_norm,
     .silu_multiply = ref_silu_multiply,
+    .gelu_multiply = ref_gelu_multiply,
     .add = ref_add,
     .store_f16 = ref_store_f16,
     .attention = ref_attention,

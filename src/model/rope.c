@@ -2,12 +2,12 @@
 
 #include <math.h>
 
+#include "base/check.h"
 #include "base/mem.h"
 
-enum err model_rope_init(struct model_rope *rope,
-                         const struct model_weights *weights)
+static enum err init(struct model_rope *rope, const struct model_hparams *h,
+                     double base, double scale, const float *factors)
 {
-    const struct model_hparams *h = &weights->hparams;
     rope->pair_count = h->rope_dims / 2;
     rope->is_split = h->architecture->is_split_rope;
     rope->speeds = mem_try_array(rope->pair_count, sizeof(rope->speeds[0]));
@@ -16,12 +16,26 @@ enum err model_rope_init(struct model_rope *rope,
     }
     for (uint32_t i = 0; i < rope->pair_count; i++) {
         double exponent = -2.0 * i / h->rope_dims;
-        double factor =
-            weights->rope_factors ? (double)weights->rope_factors[i] : 1.0;
-        rope->speeds[i] = (double)h->rope_scale *
-                          pow((double)h->rope_base, exponent) / factor;
+        double factor = factors ? (double)factors[i] : 1.0;
+        rope->speeds[i] = scale * pow(base, exponent) / factor;
     }
     return OK;
+}
+
+enum err model_rope_init(struct model_rope *rope,
+                         const struct model_weights *weights)
+{
+    const struct model_hparams *h = &weights->hparams;
+    return init(rope, h, (double)h->rope_base, (double)h->rope_scale,
+                weights->rope_factors);
+}
+
+enum err model_rope_init_local(struct model_rope *rope,
+                               const struct model_weights *weights)
+{
+    const struct model_hparams *h = &weights->hparams;
+    CHECK(h->local_rope_base > 0.0f);
+    return init(rope, h, (double)h->local_rope_base, 1.0, NULL);
 }
 
 void model_rope_finish(struct model_rope *rope)

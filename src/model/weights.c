@@ -167,6 +167,12 @@ static void load_layer(struct loader *loader, const struct model_hparams *h,
         layer_vector(loader, i, "attn_q_norm", NEEDED, h->head_dim, &l->q_norm);
         layer_vector(loader, i, "attn_k_norm", NEEDED, h->head_dim, &l->k_norm);
     }
+    if (h->architecture->has_post_norms) {
+        layer_vector(loader, i, "post_attention_norm", NEEDED, h->dim,
+                     &l->attention_post_norm);
+        layer_vector(loader, i, "post_ffw_norm", NEEDED, h->dim,
+                     &l->ffn_post_norm);
+    }
     layer_vector(loader, i, "ffn_norm", NEEDED, h->dim, &l->ffn_norm);
     layer_matrix(loader, i, "ffn_gate", h->ffn_dim, h->dim, &l->gate,
                  &l->gate_bias);
@@ -202,8 +208,10 @@ static void load_ends(struct loader *loader, struct model_weights *w)
     w->output = w->embedding;
     set_name(loader, "output.weight");
     load_matrix(loader, OPTIONAL, h->vocab_size, h->dim, &w->output);
-    set_name(loader, "rope_freqs.weight");
-    load_vector(loader, OPTIONAL, h->rope_dims / 2, &w->rope_factors);
+    if (!h->architecture->has_local_rope) { /* whose layers have none */
+        set_name(loader, "rope_freqs.weight");
+        load_vector(loader, OPTIONAL, h->rope_dims / 2, &w->rope_factors);
+    }
 }
 
 static void check_factors(struct loader *loader, const struct model_weights *w)

@@ -14,10 +14,23 @@
 #include "gguf/gguf.h"
 #include "model/ops.h"
 
+/* What a window in the file means. */
+enum model_window {
+    MODEL_WINDOW_REFUSED, /* below the context */
+    MODEL_WINDOW_EVERYWHERE, /* all layers have it */
+    MODEL_WINDOW_PATTERN /* but for every so many-th; the file must have one */
+};
+
 struct model_architecture {
     const char *name;
+    enum model_window window;
     bool is_split_rope; /* pairs (i, i + n / 2) rather than (2 i, 2 i + 1) */
     bool has_head_norms; /* q and k are normalised head by head */
+    /* Gemma: */
+    bool has_post_norms; /* what a half layer adds is normalised first */
+    bool has_gelu; /* the gate's activation, rather than silu */
+    bool scales_embedding; /* by sqrt(dim) */
+    bool has_local_rope; /* windowed layers turn at a speed of their own */
 };
 
 struct model_hparams {
@@ -32,15 +45,21 @@ struct model_hparams {
     uint32_t vocab_size;
     float epsilon;
     float attention_scale;
+    uint32_t window; /* tokens that a windowed layer sees; 0: no layer is */
+    uint32_t window_pattern; /* every so many-th layer sees all; 0: none */
     uint32_t rope_dims; /* even; the first so many of each head turn */
     float rope_base;
     float rope_scale; /* positions are multiplied by it */
+    float local_rope_base; /* of windowed layers, never scaled; 0: as others */
+    float embedding_scale;
 };
 
 /* Biases and norms that the file lacks are NULL. */
 struct model_layer {
     const float *attention_norm; /* (dim) */
     const float *ffn_norm; /* (dim) */
+    const float *attention_post_norm; /* (dim) */
+    const float *ffn_post_norm; /* (dim) */
     const float *q_norm; /* (head_dim) */
     const float *k_norm; /* (head_dim) */
     const float *q_bias; /* (head_count * head_dim) */
@@ -70,7 +89,8 @@ struct model_weights {
 };
 
 /* Reads the keys alone. `context_max` is the longest sequence that will be
- * asked for: a sliding window below it is refused. ERR_UNSUPPORTED, ERR_INVALID. */
+ * asked for: where the architecture has no windows, one below it is refused.
+ * ERR_UNSUPPORTED, ERR_INVALID. */
 MUST_USE enum err model_hparams_read(const struct gguf *gguf,
                                      uint32_t context_max, struct why *why,
                                      struct model_hparams *hparams_out);

@@ -7,8 +7,8 @@ enum { END_TOKEN_COUNT_MAX = 16, ALIGNMENT = 64 };
 struct run {
     const struct node_generate_options *options;
     struct model *model;
-    struct kv_pool_view pool;
-    kv_page_id *pages;
+    struct kv_pool_view pools[KV_LIFE_COUNT_MAX];
+    kv_page_id *pages; /* one table for all: each pool is this sequence's */
     int32_t *tokens; /* prompt, then output */
     uint32_t count;
     uint32_t limit;
@@ -40,29 +40,47 @@ static void finish(struct run *run)
     if (run->sampler != NULL) {
         sampler_destroy(run->sampler);
     }
-    mem_free(run->pool.base);
+    for (uint32_t i = 0; i < KV_LIFE_COUNT_MAX; i++) {
+        mem_free(run->pools[i].base);
+    }
     mem_free(run->pages);
     mem_free(run->logits);
+}
+
+/* Whole tables, whatever the window: the run ends before it would pay. */
+static enum err make_pages(struct run *run)
+{
+    const struct kv_shape *shape = &run->model->info.shape;
+    uint32_t block = shape->layouts[0].tokens_per_block;
+    uint32_t page_count = (run->limit + block - 1) / block;
+    run->pages = mem_new_array(page_count, sizeof(*run->pages));
+    for (uint32_t i = 0; i < page_count; i++) {
+        run->pages[i] = (kv_page_id)i;
+    }
+    for (uint32_t i = 0; i < shape->life_count; i++) {
+        size_t page_bytes = kv_layout_page_bytes(&shape->layouts[i]);
+        run->pools[i] = (struct kv_pool_view){
+            .base = mem_try_aligned(ALIGNMENT, page_bytes * page_count),
+            .page_bytes = page_bytes,
+            .page_count = page_count,
+            .layout = shape->layouts[i],
+        };
+        if (run->pools[i].base == NULL) {
+            return ERR_NO_MEMORY;
+        }
+    }
+    return OK;
 }
 
 static enum err begin(struct run *run, struct why *why)
 {
     const struct model_info *info = &run->model->info;
-    uint32_t block = info->layout.tokens_per_block;
-    run->pool.layout = info->layout;
-    run->pool.page_bytes = kv_layout_page_bytes(&info->layout);
-    run->pool.page_count = (run->limit + block - 1) / block;
-    run->pool.base =
-        mem_try_aligned(ALIGNMENT, run->pool.page_bytes * run->pool.page_count);
-    run->pages = mem_new_array(run->pool.page_count, sizeof(*run->pages));
+    enum err code = make_pages(run);
     run->tokens = mem_new_array(run->limit, sizeof(*run->tokens));
     run->logits = mem_try_array(info->vocab_size, sizeof(*run->logits));
-    if (run->pool.base == NULL || run->logits == NULL) {
+    if (code != OK || run->logits == NULL) {
         return why_say(why, ERR_NO_MEMORY, "no memory for %u tokens of KV",
                        run->limit);
-    }
-    for (uint32_t i = 0; i < run->pool.page_count; i++) {
-        run->pages[i] = (kv_page_id)i;
     }
     for (uint32_t i = 0; i < run->options->prompt_count; i++) {
         run->tokens[i] = run->options->prompt[i];
@@ -71,7 +89,7 @@ static enum err begin(struct run *run, struct why *why)
     run->sampler = sampler_create(info->vocab_size);
     run->end_count = text_end_tokens(run->options->file->tokenizer, run->ends,
                                      END_TOKEN_COUNT_MAX);
-    run->model->ops->set_pool(run->model, &run->pool);
+    run->model->ops->set_pool(run->model, run->pools);
     return OK;
 }
 
@@ -87,9 +105,11 @@ static enum err forward(struct run *run, uint32_t begin)
             .tokens = run->tokens + begin,
             .token_count = take,
             .position = begin,
-            .pages = run->pages,
             .logit_count = take == left ? 1 : 0,
         };
+        for (uint32_t i = 0; i < run->model->info.shape.life_count; i++) {
+            part.pages[i] = run->pages;
+        }
         struct model_batch batch = {.runs = &part, .run_count = 1};
         code = run->model->ops->forward(run->model, &batch, run->logits);
         begin += take;

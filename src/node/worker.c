@@ -12,21 +12,16 @@
 #include "engine/engine.h"
 #include "io/file.h"
 #include "io/loop.h"
-#include "io/mailbox.h"
-#include "io/populate.h"
 #include "io/thread.h"
+#include "node/mailboxes.h"
 #include "node/model_file.h"
+#include "node/pools.h"
 #include "serve/serve.h"
 #include "transfer/backend_inproc.h"
 #include "transfer/backend_ucx.h"
 #include "transfer/transfer.h"
 
-enum {
-    TRANSFER_COMMAND_COUNT_MAX = 2048,
-    /* A quarter of it bounds the live sessions (engine/engine.h). */
-    TRANSFER_REPORT_COUNT_MAX = 1024,
-    KEY_SIZE_MAX = 4096
-};
+enum { KEY_SIZE_MAX = 4096 };
 
 static const uint64_t STOP_POLL_NS = 1000000u;
 
@@ -47,14 +42,13 @@ struct worker {
     enum err load_result;
     struct why load_why;
     struct node_model_file file;
-    struct io_waker *engine_waker, *transfer_waker, *event_waker;
-    struct io_mailbox *commands, *events, *transfer_commands, *reports;
+    struct node_mailboxes boxes;
     atomic_bool cancel_hint;
     struct engine_stats_cell *stats;
     struct transfer_inproc_hub *hub;
     struct transfer_backend *backend;
-    void *pool;
-    struct io_populate *populate; /* NULL: the pool's pages come by use */
+    struct node_pools pools;
+    char no_handoff[200]; /* why requests run whole here; "": they need not */
     struct io_loop *transfer_loop;
     struct io_thread *transfer_thread;
     struct transfer *transfer;
@@ -75,55 +69,6 @@ static void say_loading(void *context, const char *what)
     fflush(stdout);
 }
 
-static enum err make_mailbox(size_t message_size, uint32_t capacity,
-                             struct io_waker *waker,
-                             struct io_mailbox **mailbox_out)
-{
-    return io_mailbox_create(
-        &(struct io_mailbox_options){
-            .message_size = message_size,
-            .capacity = capacity,
-            .waker = waker,
-        },
-        mailbox_out);
-}
-
-static enum err make_wakers(struct worker *worker)
-{
-    enum err code = io_waker_create(&worker->engine_waker);
-    if (code == OK) {
-        code = io_waker_create(&worker->transfer_waker);
-    }
-    return code == OK ? io_waker_create(&worker->event_waker) : code;
-}
-
-static enum err make_mailboxes(struct worker *worker)
-{
-    const struct node_limits *limits = &worker->file.limits;
-    enum err code = make_wakers(worker);
-    if (code == OK) {
-        code = make_mailbox(sizeof(struct engine_command),
-                            2 * limits->request_count_max + 64,
-                            worker->engine_waker, &worker->commands);
-    }
-    if (code == OK) {
-        code =
-            make_mailbox(sizeof(struct engine_event), limits->event_count_max,
-                         worker->event_waker, &worker->events);
-    }
-    if (code == OK) {
-        code = make_mailbox(sizeof(struct transfer_command),
-                            TRANSFER_COMMAND_COUNT_MAX, worker->transfer_waker,
-                            &worker->transfer_commands);
-    }
-    if (code == OK) {
-        code = make_mailbox(sizeof(struct transfer_report),
-                            TRANSFER_REPORT_COUNT_MAX, worker->engine_waker,
-                            &worker->reports);
-    }
-    return code;
-}
-
 static enum err open_backend(struct worker *worker, struct why *why)
 {
     if (strcmp(worker->config->backend, "inproc") == 0) {
@@ -139,54 +84,24 @@ static enum err open_backend(struct worker *worker, struct why *why)
         why, &worker->backend);
 }
 
-static struct kv_pool_view pool_view(const struct worker *worker)
-{
-    return (struct kv_pool_view){
-        .base = worker->pool,
-        .page_bytes = worker->file.limits.page_bytes,
-        .page_count = worker->file.limits.page_count,
-        .layout = worker->file.model->info.layout,
-    };
-}
-
-/* In the background: a pool of gigabytes must not hold up the start. */
-static void populate_pool(struct worker *worker)
-{
-    enum err code = io_populate_start(
-        worker->pool, worker->file.limits.pool_bytes, &worker->populate);
-    if (code != OK) {
-        log_warn("worker", "the KV pool is not made resident: %s",
-                 err_name(code));
-    }
-}
-
-static enum err open_transfer(struct worker *worker, struct why *why)
+static enum err create_transfer(struct worker *worker, struct why *why)
 {
     const struct config_worker *config = worker->config;
-    enum err code = open_backend(worker, why);
-    if (code == OK) {
-        code = transfer_backend_alloc(worker->backend,
-                                      worker->file.limits.pool_bytes, why,
-                                      &worker->pool);
-    }
-    if (code == OK) {
-        populate_pool(worker);
-        code = io_loop_create(&worker->transfer_loop);
-    }
-    if (code != OK) {
-        return code;
-    }
+    struct kv_pool_view views[KV_LIFE_COUNT_MAX] = {0};
+    struct kv_pool_view host_views[KV_LIFE_COUNT_MAX];
+    node_pools_views(&worker->pools, &worker->file.limits,
+                     &worker->file.model->info.shape, views, host_views);
     return transfer_create(
         &(struct transfer_options){
             .loop = worker->transfer_loop,
             .backend = worker->backend,
-            .pool = pool_view(worker),
+            .pool = views[0],
             .incarnation = worker->incarnation,
             .host = config->host,
             .advertise = config->advertise[0] == 0 ? NULL : config->advertise,
             .listen_port = (uint16_t)config->transfer_port,
-            .port = {worker->transfer_commands, worker->reports},
-            .commands_waker = worker->transfer_waker,
+            .port = {worker->boxes.transfer_commands, worker->boxes.reports},
+            .commands_waker = worker->boxes.transfer_waker,
             .grace_ns = config->kv_transfer_timeout_ms * 1000000u,
         },
         why, &worker->transfer);
@@ -197,6 +112,62 @@ static void run_transfer(void *context)
     io_loop_run(context);
 }
 
+static enum err open_transfer(struct worker *worker, struct why *why)
+{
+    enum err code = io_loop_create(&worker->transfer_loop);
+    if (code == OK) {
+        code = create_transfer(worker, why);
+    }
+    return code != OK ? code
+                      : io_thread_start("transfer", run_transfer,
+                                        worker->transfer_loop,
+                                        &worker->transfer_thread);
+}
+
+/* Pools, and what moves their pages to others where the model allows it. */
+static enum err open_pools(struct worker *worker, struct why *why)
+{
+    bool can_hand_off = node_limits_can_hand_off(&worker->file.limits);
+    enum err code = can_hand_off ? open_backend(worker, why) : OK;
+    if (!can_hand_off) {
+        snprintf(worker->no_handoff, sizeof(worker->no_handoff),
+                 "architecture %s has windowed layers: KV hand-off is not "
+                 "supported yet, requests run whole",
+                 worker->file.model->info.architecture);
+        log_warn("worker", "%s", worker->no_handoff);
+    }
+    if (code == OK) {
+        code = node_pools_take(&worker->pools, &worker->file.limits,
+                               worker->backend, why);
+    }
+    return code == OK && can_hand_off ? open_transfer(worker, why) : code;
+}
+
+static enum sched_policy policy_of(enum config_policy policy)
+{
+    switch (policy) {
+    case CONFIG_POLICY_NO_EVICT:
+        return SCHED_GUARANTEED_NO_EVICT;
+    case CONFIG_POLICY_MAX_UTILIZATION:
+        return SCHED_MAX_UTILIZATION;
+    case CONFIG_POLICY_OVERCOMMIT:
+        return SCHED_BOUNDED_OVERCOMMIT;
+    }
+    CHECK_UNREACHABLE();
+}
+
+static void set_pools(const struct worker *worker,
+                      struct engine_options *options)
+{
+    node_pools_views(&worker->pools, &worker->file.limits,
+                     &worker->file.model->info.shape, options->pools,
+                     options->host_pools);
+    if (worker->transfer != NULL) {
+        options->transfer = (struct transfer_port){
+            worker->boxes.transfer_commands, worker->boxes.reports};
+    }
+}
+
 static enum err open_engine(struct worker *worker, struct why *why)
 {
     const struct config_worker *config = worker->config;
@@ -204,31 +175,36 @@ static enum err open_engine(struct worker *worker, struct why *why)
     int32_t ends[ENGINE_END_TOKEN_COUNT_MAX];
     uint32_t end_count = text_end_tokens(worker->file.tokenizer, ends,
                                          ENGINE_END_TOKEN_COUNT_MAX);
-    return engine_start(
-        &(struct engine_options){
-            .model = worker->file.model,
-            .pool = pool_view(worker),
-            .port = {worker->commands, worker->events, &worker->cancel_hint},
-            .transfer = {worker->transfer_commands, worker->reports},
-            .waker = worker->engine_waker,
-            .stats = worker->stats,
-            .max_batch = config->max_batch,
-            .max_seq = limits->max_seq,
-            .row_count_max = limits->row_count_max,
-            .chunk_tokens = config->chunk_tokens,
-            .turn_ns_max = config->turn_ms_max * (uint64_t)1000000,
-            .queue_limit = config->queue_limit,
-            .kv_transfer_timeout_ns =
-                config->kv_transfer_timeout_ms * (uint64_t)1000000,
-            .vocab_size = worker->file.model->info.vocab_size,
-            .end_tokens = ends,
-            .end_token_count = end_count < ENGINE_END_TOKEN_COUNT_MAX
-                                   ? end_count
-                                   : ENGINE_END_TOKEN_COUNT_MAX,
-            .enable_block_reuse = config->enable_block_reuse,
-            .is_mixed = config->role == CONFIG_ROLE_MIXED,
-        },
-        why, &worker->engine);
+    struct engine_options options = {
+        .model = worker->file.model,
+        .port = {worker->boxes.commands, worker->boxes.events,
+                 &worker->cancel_hint},
+        .waker = worker->boxes.engine_waker,
+        .stats = worker->stats,
+        .max_batch = config->max_batch,
+        .max_seq = limits->max_seq,
+        .row_count_max = limits->row_count_max,
+        .chunk_tokens = config->chunk_tokens,
+        .turn_ns_max = config->turn_ms_max * (uint64_t)1000000,
+        .queue_limit = config->queue_limit,
+        .kv_transfer_timeout_ns =
+            config->kv_transfer_timeout_ms * (uint64_t)1000000,
+        .vocab_size = worker->file.model->info.vocab_size,
+        .end_tokens = ends,
+        .end_token_count = end_count < ENGINE_END_TOKEN_COUNT_MAX
+                               ? end_count
+                               : ENGINE_END_TOKEN_COUNT_MAX,
+        .enable_block_reuse = config->enable_block_reuse,
+        .enable_partial_reuse = config->enable_partial_reuse,
+        .offload_priority_min = (uint8_t)config->offload_priority_min,
+        .cache_event_max = config->event_max,
+        .policy = policy_of(config->policy),
+        .is_shortest_first = config->shortest_first,
+        .enable_prefix_waits = config->prefix_wait,
+        .is_mixed = config->role == CONFIG_ROLE_MIXED,
+    };
+    set_pools(worker, &options);
+    return engine_start(&options, why, &worker->engine);
 }
 
 static enum err load(struct worker *worker, struct why *why)
@@ -241,15 +217,11 @@ static enum err load(struct worker *worker, struct why *why)
     node_model_file_touch(&worker->file);
     say_loading(worker, "KV pool");
     worker->stats = engine_stats_cell_create();
-    code = make_mailboxes(worker);
+    code = node_mailboxes_open(&worker->boxes, &worker->file.limits);
     if (code != OK) {
         return why_say(why, code, "mailboxes: %s", err_name(code));
     }
-    code = open_transfer(worker, why);
-    if (code == OK) {
-        code = io_thread_start("transfer", run_transfer, worker->transfer_loop,
-                               &worker->transfer_thread);
-    }
+    code = open_pools(worker, why);
     return code == OK ? open_engine(worker, why) : code;
 }
 
@@ -266,9 +238,50 @@ static void fail(struct worker *worker, enum err code, const char *text)
     io_loop_stop(worker->loop);
 }
 
+static void describe_pools(const struct node_limits *limits,
+                           struct serve_pool pools_out[KV_LIFE_COUNT_MAX])
+{
+    for (uint32_t i = 0; i < limits->life_count; i++) {
+        const struct node_pool *pool = &limits->pools[i];
+        pools_out[i] = (struct serve_pool){
+            .window = pool->window,
+            .page_count = pool->page_count,
+            .host_page_count = pool->host_page_count,
+        };
+    }
+}
+
+static enum err set_ready(struct worker *worker, struct why *why)
+{
+    const struct node_limits *limits = &worker->file.limits;
+    struct serve_parts parts = {
+        .tokenizer = worker->file.tokenizer,
+        .chat = worker->file.chat,
+        .chat_why = worker->file.chat_why,
+        .model_name = worker->file.name,
+        .general_name = worker->file.general_name,
+        .vocab_size = worker->file.model->info.vocab_size,
+        .max_seq = limits->max_seq,
+        .incarnation = worker->incarnation,
+        .transfer_endpoint = worker->transfer == NULL
+                                 ? NULL
+                                 : transfer_endpoint(worker->transfer),
+        .no_handoff = worker->no_handoff,
+        .pool_count = limits->life_count,
+        .engine = {worker->boxes.commands, worker->boxes.events,
+                   &worker->cancel_hint},
+        .event_waker = worker->boxes.event_waker,
+        .stats = worker->stats,
+        .auth_key = buf_span(&worker->key),
+    };
+    describe_pools(limits, parts.pools);
+    return serve_set_ready(worker->serve, &parts, why);
+}
+
 static void on_loaded(void *context)
 {
     struct worker *worker = context;
+    struct why why = {{0}};
     if (worker->is_loaded) {
         return;
     }
@@ -283,23 +296,7 @@ static void on_loaded(void *context)
         io_loop_stop(worker->loop);
         return;
     }
-    struct why why = {{0}};
-    struct serve_parts parts = {
-        .tokenizer = worker->file.tokenizer,
-        .chat = worker->file.chat,
-        .chat_why = worker->file.chat_why,
-        .model_name = worker->file.name,
-        .general_name = worker->file.general_name,
-        .vocab_size = worker->file.model->info.vocab_size,
-        .max_seq = worker->file.limits.max_seq,
-        .incarnation = worker->incarnation,
-        .transfer_endpoint = transfer_endpoint(worker->transfer),
-        .engine = {worker->commands, worker->events, &worker->cancel_hint},
-        .event_waker = worker->event_waker,
-        .stats = worker->stats,
-        .auth_key = buf_span(&worker->key),
-    };
-    enum err code = serve_set_ready(worker->serve, &parts, &why);
+    enum err code = set_ready(worker, &why);
     if (code != OK) {
         fail(worker, code, why.text);
         return;
@@ -392,8 +389,8 @@ static bool drop_events(struct worker *worker)
 {
     struct engine_event event;
     bool is_stopped = false;
-    while (io_mailbox_take(worker->events, &event)) {
-        mem_free(event.top);
+    while (io_mailbox_take(worker->boxes.events, &event)) {
+        engine_event_finish(&event);
         is_stopped |= event.kind == ENGINE_EVENT_STOPPED;
     }
     return is_stopped;
@@ -406,13 +403,13 @@ static void stop_engine(struct worker *worker)
     if (worker->engine == NULL) {
         return;
     }
-    const struct engine_port port = {worker->commands, worker->events,
-                                     &worker->cancel_hint};
+    const struct engine_port port = {
+        worker->boxes.commands, worker->boxes.events, &worker->cancel_hint};
     const struct engine_command command = {.kind = ENGINE_STOP};
     bool is_posted = false;
     while (!drop_events(worker)) {
         is_posted = is_posted || engine_port_post(&port, &command) == OK;
-        io_waker_wait(worker->event_waker, STOP_POLL_NS);
+        io_waker_wait(worker->boxes.event_waker, STOP_POLL_NS);
     }
     engine_join(worker->engine);
 }
@@ -432,18 +429,10 @@ static bool stop_transfer(struct worker *worker)
 static void close_parts(struct worker *worker)
 {
     engine_destroy(worker->engine);
-    if (worker->pool != NULL) {
-        transfer_backend_free(worker->backend, worker->pool);
-    }
+    node_pools_give(&worker->pools);
     transfer_backend_destroy(worker->backend);
     transfer_inproc_hub_destroy(worker->hub);
-    io_mailbox_destroy(worker->commands);
-    io_mailbox_destroy(worker->events);
-    io_mailbox_destroy(worker->transfer_commands);
-    io_mailbox_destroy(worker->reports);
-    io_waker_destroy(worker->engine_waker);
-    io_waker_destroy(worker->transfer_waker);
-    io_waker_destroy(worker->event_waker);
+    node_mailboxes_close(&worker->boxes);
     if (worker->transfer_loop != NULL) {
         io_loop_destroy(worker->transfer_loop);
     }
@@ -456,7 +445,7 @@ static void close_parts(struct worker *worker)
 static void close_worker(struct worker *worker)
 {
     io_thread_join(worker->load_thread);
-    io_populate_finish(worker->populate);
+    node_pools_quiet(&worker->pools);
     if (worker->serve != NULL) {
         serve_close(worker->serve);
     }

@@ -29,6 +29,8 @@ static void on_head(void *context, struct http_call *call)
     struct front_probe *probe = context;
     struct span state;
     probe->status = http_call_status(call);
+    probe->front->pool.servers[probe->server].is_whole_only &=
+        !probe->is_preparing;
     if (http_call_header(call, "x-trtllm-server-state", &state)) {
         probe->is_draining = span_equals_string(state, "draining");
         probe->is_starting = span_equals_string(state, "starting");
@@ -43,6 +45,10 @@ static void on_body(void *context, struct http_call *call, struct span bytes)
     probe->is_draining |=
         !probe->is_preparing && bytes.size < 4096 &&
         memmem(bytes.data, bytes.size, "\"draining\"", 10) != NULL;
+    /* And so is what a worker says of itself. */
+    probe->front->pool.servers[probe->server].is_whole_only |=
+        probe->is_preparing &&
+        memmem(bytes.data, bytes.size, "\"hand_off\":false", 16) != NULL;
 }
 
 static void note_change(struct route_front *front, int32_t index,

@@ -110,6 +110,18 @@ static void use_leg(struct route_request *request, enum route_leg_kind kind)
         route_leg_of(kind, request->max_retries, request->is_retry_off);
 }
 
+/* Models whose KV cannot be handed over run whole, on the one with less to do. */
+static int32_t place_whole(struct route_step *step, int32_t context)
+{
+    int32_t other = place(step, ROUTE_GENERATION, ROUTE_NO_SERVER);
+    if (!is_live(step, other)) {
+        return context;
+    }
+    const struct route_server *servers = step->pool->servers;
+    return servers[other].open_legs < servers[context].open_legs ? other
+                                                                 : context;
+}
+
 /* PLACE: a context server, when a generation server is there to take over; or
  * one server for both phases. */
 void route_step_place_first(struct route_step *step, int64_t id)
@@ -118,8 +130,10 @@ void route_step_place_first(struct route_step *step, int64_t id)
     int32_t context = place(step, ROUTE_CONTEXT, ROUTE_NO_SERVER);
     bool has_generation =
         route_pool_ready_count(step->pool, ROUTE_GENERATION) > 0;
-    bool is_split = is_live(step, context) && has_generation;
-    int32_t server = context;
+    bool is_whole_only =
+        is_live(step, context) && step->pool->servers[context].is_whole_only;
+    bool is_split = is_live(step, context) && has_generation && !is_whole_only;
+    int32_t server = is_whole_only ? place_whole(step, context) : context;
     if (!is_split && !is_live(step, context)) {
         int32_t other = place(step, ROUTE_GENERATION, ROUTE_NO_SERVER);
         server = is_live(step, other) || context == ROUTE_NO_SERVER ? other

@@ -204,6 +204,10 @@ static void on_aborted(struct serve_request *request, bool found)
 static void on_event(struct serve *serve, const struct engine_event *event)
 {
     struct serve_request *request = serve_request_find(serve, event->id);
+    if (event->kind == ENGINE_EVENT_CACHE) {
+        serve_cache_on_event(serve, request, event);
+        return;
+    }
     if (request == NULL || request->phase != SERVE_IN_ENGINE) {
         return;
     }
@@ -230,6 +234,7 @@ static void on_event(struct serve *serve, const struct engine_event *event)
         on_failed(request, event);
         break;
     case ENGINE_EVENT_ABORTED:
+    case ENGINE_EVENT_CACHE:
     case ENGINE_EVENT_STOPPED:
         break;
     }
@@ -265,7 +270,7 @@ void serve_on_events(void *context)
         } else {
             on_event(serve, &event);
         }
-        mem_free(event.top);
+        engine_event_finish(&event);
         count++;
     }
     serve_output_flush(serve);

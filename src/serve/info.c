@@ -109,6 +109,48 @@ static const char *role_name(enum config_role role)
     return "mixed";
 }
 
+static bool has_handoff(const struct serve *serve)
+{
+    return serve->parts.no_handoff == NULL || serve->parts.no_handoff[0] == 0;
+}
+
+/* What a router must know to predict hits, and where blocks lie. */
+static void add_cache(const struct serve *serve, struct buf *out)
+{
+    const struct config_worker *config = serve->options.config;
+    buf_printf(out,
+               ",\"kv_cache_hash_algo\":\"%s\",\"cache_salt_algo\":\"sha256\""
+               ",\"event_buffer_max_size\":%" PRIu32 ",\"kv_pools\":[",
+               prefix_hash_algo_name((enum prefix_hash_algo)config->hash_algo),
+               config->event_max);
+    for (uint32_t i = 0; i < serve->parts.pool_count; i++) {
+        const struct serve_pool *pool = &serve->parts.pools[i];
+        buf_printf(out,
+                   "%s{\"layer_group_id\":%" PRIu32 ",\"window_size\":%" PRIu32
+                   ",\"num_blocks_per_cache_level\":[%" PRIu32 ",%" PRIu32 "]}",
+                   i == 0 ? "" : ",", i,
+                   pool->window > 0 ? pool->window : serve->parts.max_seq,
+                   pool->page_count, pool->host_page_count);
+    }
+    buf_add_byte(out, ']');
+}
+
+/* Whoever cannot hand over says so: it takes whole requests only. */
+static void add_handoff(const struct serve *serve, struct buf *out)
+{
+    buf_printf(out, ",\"hand_off\":%s", has_handoff(serve) ? "true" : "false");
+    if (!has_handoff(serve)) {
+        buf_add_string(out, ",\"no_hand_off_because\":");
+        buf_add_json_string(out, span_of_string(serve->parts.no_handoff));
+    }
+    buf_add_string(out, ",\"disaggregated_params\":{\"ctx_info_endpoint\":[");
+    if (serve->parts.transfer_endpoint != NULL) {
+        buf_add_json_string(out,
+                            span_of_string(serve->parts.transfer_endpoint));
+    }
+    buf_add_string(out, "]}");
+}
+
 void serve_info_server(struct serve *serve, struct http_exchange *exchange)
 {
     struct buf *out = &serve->out;
@@ -117,7 +159,8 @@ void serve_info_server(struct serve *serve, struct http_exchange *exchange)
     buf_add_string(out, "{\"model\":");
     buf_add_json_string(out, span_of_string(serve->names[0]));
     buf_printf(out, ",\"role\":\"%s\",\"incarnation\":\"%" PRIu64 "\"",
-               role_name(config->role), serve->parts.incarnation);
+               has_handoff(serve) ? role_name(config->role) : "mixed",
+               serve->parts.incarnation);
     buf_printf(out,
                ",\"tokens_per_block\":%" PRIu32 ",\"max_batch_size\":%" PRIu32
                ",\"max_seq_len\":%" PRIu32 ",\"vocab_size\":%" PRIu32,
@@ -125,9 +168,9 @@ void serve_info_server(struct serve *serve, struct http_exchange *exchange)
                serve->parts.max_seq, serve->parts.vocab_size);
     buf_add_string(out, ",\"accepts_msgpack\":false,\"version\":");
     buf_add_json_string(out, span_of_string(serve->options.version));
-    buf_add_string(out, ",\"disaggregated_params\":{\"ctx_info_endpoint\":[");
-    buf_add_json_string(out, span_of_string(serve->parts.transfer_endpoint));
-    buf_add_string(out, "]}}");
+    add_cache(serve, out);
+    add_handoff(serve, out);
+    buf_add_byte(out, '}');
     send_json(serve, exchange);
 }
 

@@ -14,6 +14,7 @@
 #include "api/openai_request.h"
 #include "base/rng.h"
 #include "http/server.h"
+#include "serve/cache_events.h"
 #include "serve/choice.h"
 #include "serve/serve.h"
 #include "serve/stats.h"
@@ -26,7 +27,8 @@ enum serve_task {
     SERVE_GENERATE,
     SERVE_TOKENIZE,
     SERVE_DETOKENIZE,
-    SERVE_ABORT /* waits for the engine's answer about a rid */
+    SERVE_ABORT, /* waits for the engine's answer about a rid */
+    SERVE_CACHE_POLL /* ... and about the cache's events */
 };
 
 enum serve_phase {
@@ -60,6 +62,8 @@ struct serve_request {
     bool has_journey;
     struct engine_journey journey;
 
+    bool is_resync, with_tokens; /* of a cache poll */
+
     /* a stream */
     bool is_begun;
     uint32_t role_sent_count;
@@ -81,6 +85,7 @@ struct serve {
     struct rng rng; /* ids and seeds */
     struct serve_stats *stats;
     struct serve_transfers transfers;
+    struct serve_cache_events cache; /* names NULL: no events are kept */
     double clock_offset; /* seconds, told by a front end */
     bool has_warned_auth;
 
@@ -144,6 +149,13 @@ void serve_abort(struct serve *serve, struct http_exchange *exchange);
 
 /* serve/handoff.c: what a leg must carry. The status of the failure, or 0. */
 int serve_handoff_check(struct serve_request *request, struct why *why);
+
+/* serve/cache_poll.c */
+MUST_USE enum err serve_cache_open(struct serve *serve, struct why *why);
+void serve_cache_poll(struct serve *serve, struct http_exchange *exchange);
+/* `request` NULL: whoever asked has left. */
+void serve_cache_on_event(struct serve *serve, struct serve_request *request,
+                          const struct engine_event *event);
 
 /* serve/submit.c */
 void serve_submit(struct serve_request *request);

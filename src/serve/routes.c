@@ -20,6 +20,7 @@ static const struct route routes[] = {
     {"/v1/chat/completions", "POST", NULL, OPENAI_CHAT, false},
     {"/tokenize", "POST", NULL, OPENAI_TOKENIZE, false},
     {"/detokenize", "POST", NULL, OPENAI_DETOKENIZE, false},
+    {"/kv_cache_events", "POST", serve_cache_poll, 0, true},
     {"/v1/disagg/abort", "POST", serve_abort, 0, true},
     {"/v1/models", "GET", serve_info_models, 0, true},
     {"/v1/models/", "GET", serve_info_model, 0, true},

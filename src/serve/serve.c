@@ -53,6 +53,7 @@ static void free_serve(struct serve *serve)
     io_timer_destroy(serve->retry);
     io_timer_destroy(serve->idle);
     serve_stats_destroy(serve->stats);
+    serve_block_names_destroy(serve->cache.names);
     buf_finish(&serve->out);
     mem_free(serve->slots);
     mem_free(serve->free_slots);
@@ -128,7 +129,11 @@ enum err serve_set_ready(struct serve *serve, const struct serve_parts *parts,
         serve->end_token_count = SERVE_END_TOKEN_COUNT_MAX;
     }
     name_models(serve);
-    enum err err = open_text(serve);
+    enum err err = serve_cache_open(serve, why);
+    if (err != OK) {
+        return err;
+    }
+    err = open_text(serve);
     if (err != OK) {
         return why_say(why, err, "text worker: %s", err_name(err));
     }

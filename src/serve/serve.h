@@ -25,6 +25,12 @@ MUST_USE enum err serve_open(const struct serve_options *options,
                              struct why *why, struct serve **serve_out);
 uint16_t serve_port(const struct serve *serve);
 
+/* KV pages of one life cycle, for whoever asks. */
+struct serve_pool {
+    uint32_t window; /* tokens; 0: all of the sequence */
+    uint32_t page_count, host_page_count;
+};
+
 /* All outlive the serve. The events mailbox of the port has a waker that is not
  * attached yet: serve attaches it to the loop. */
 struct serve_parts {
@@ -37,7 +43,11 @@ struct serve_parts {
     uint32_t vocab_size;
     uint32_t max_seq; /* tokens of prompt and answer together */
     uint64_t incarnation;
-    const char *transfer_endpoint; /* "tcp://host:port" */
+    const char *transfer_endpoint; /* "tcp://host:port"; NULL: none */
+    const char *no_handoff; /* why hand-offs are refused; NULL or "": they are
+                             * not */
+    uint32_t pool_count;
+    struct serve_pool pools[KV_LIFE_COUNT_MAX];
     struct engine_port engine;
     struct io_waker *event_waker;
     struct engine_stats_cell *stats;

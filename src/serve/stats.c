@@ -1,11 +1,12 @@
 #include "serve/stats.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "obs/metrics.h"
 
-enum { ROUTE_COUNT = 4, KIND_COUNT = 3, ENGINE_COUNT = 24 };
+enum { ROUTE_COUNT = 4, KIND_COUNT = 3, ENGINE_COUNT = 40, STATE_COUNT = 4 };
 
 enum failure { FAIL_4XX, FAIL_429, FAIL_5XX, FAIL_COUNT };
 
@@ -21,6 +22,9 @@ struct serve_stats {
     struct obs_gauge *open;
     struct obs_counter *engine_counters[ENGINE_COUNT];
     struct obs_gauge *engine_gauges[ENGINE_COUNT];
+    /* Of as many levels and pools as the engine first told. */
+    struct obs_gauge *pools[KV_LEVEL_COUNT_MAX][KV_LIFE_COUNT_MAX][STATE_COUNT];
+    char pool_labels[KV_LEVEL_COUNT_MAX][KV_LIFE_COUNT_MAX][STATE_COUNT][48];
 };
 
 static const double short_bounds[] = {
@@ -43,6 +47,11 @@ struct engine_number {
         "baton_engine_" name "_total", help,                  \
             offsetof(struct engine_stats, field), 1, 8, false \
     }
+#define CACHE(name, field, help)                                               \
+    {                                                                          \
+        "baton_kv_" name "_total", help, offsetof(struct engine_stats, field), \
+            1, 8, false                                                        \
+    }
 #define GAUGE(name, field, help)                                              \
     {                                                                         \
         "baton_" name, help, offsetof(struct engine_stats, field), 1, 4, true \
@@ -57,10 +66,33 @@ static const struct engine_number engine_numbers[] = {
     WIDE("requests_finished", requests_finished, "Requests ended well."),
     WIDE("requests_failed", requests_failed, "Requests failed."),
     WIDE("requests_cancelled", requests_cancelled, "Requests cancelled."),
+    WIDE("suspended_requests", suspended_requests,
+         "Times that a request gave way and kept its pages on a lower level."),
+    WIDE("paused_requests", paused_requests,
+         "Times that a request gave way and lost its pages."),
+    WIDE("replayed_tokens", replayed_tokens,
+         "Tokens computed anew after a pause."),
+    WIDE("waited_prefix_tokens", waited_prefix_tokens,
+         "Prompt tokens saved by waiting for a prefix."),
     WIDE("evicted_pages", evicted_pages, "KV pages evicted."),
     WIDE("copied_kv_bytes", copied_kv_bytes, "KV bytes copied on write."),
     WIDE("steady_allocations", steady_allocations,
          "Heap allocations in steady state; stays 0."),
+    CACHE("blocks_allocated", blocks_allocated, "KV blocks taken."),
+    CACHE("blocks_reused", blocks_reused, "Whole KV blocks found cached."),
+    CACHE("blocks_reused_partial", blocks_reused_partial,
+          "KV blocks of which the beginning was found cached."),
+    CACHE("blocks_missed", blocks_missed, "KV blocks of prompts not found."),
+    CACHE("pages_offloaded", offloaded_pages,
+          "KV pages moved to the second level."),
+    CACHE("pages_onboarded", onboarded_pages,
+          "KV pages brought back from the second level."),
+    CACHE("pages_copied", copied_pages, "KV pages copied within a level."),
+    CACHE("events", cache_events, "Events of the cache."),
+    CACHE("events_lost", cache_events_lost,
+          "Events of the cache that were dropped unread."),
+    {"baton_kv_metadata_bytes", "Memory of the cache beside its pages.",
+     offsetof(struct engine_stats, metadata_bytes), 1, 8, true},
     {"baton_engine_turn_max_seconds", "Longest turn since start.",
      offsetof(struct engine_stats, turn_ns_max), 1e-9, 8, true},
     GAUGE("engine_waiting", waiting, "Requests that wait."),
@@ -250,6 +282,39 @@ static uint64_t read_number(const struct engine_number *number,
     return narrow;
 }
 
+static void make_pool(struct serve_stats *stats, uint32_t level, uint32_t pool)
+{
+    static const char *const states[STATE_COUNT] = {"total", "free", "used",
+                                                    "evictable"};
+    for (int i = 0; i < STATE_COUNT; i++) {
+        char *labels = stats->pool_labels[level][pool][i];
+        snprintf(labels, sizeof(stats->pool_labels[level][pool][i]),
+                 "level=\"%u\",pool=\"%u\",state=\"%s\"", level, pool,
+                 states[i]);
+        stats->pools[level][pool][i] = obs_gauge_create(
+            stats->metrics, "baton_kv_pool_pages", labels,
+            "KV pages by level and pool; free, used and evictable are all.");
+    }
+}
+
+static void set_pools(struct serve_stats *stats,
+                      const struct engine_stats *engine)
+{
+    for (uint32_t level = 0; level < engine->level_count; level++) {
+        for (uint32_t i = 0; i < engine->pool_count; i++) {
+            const struct engine_pool_stats *pool = &engine->pools[level][i];
+            struct obs_gauge **gauges = stats->pools[level][i];
+            if (gauges[0] == NULL) {
+                make_pool(stats, level, i);
+            }
+            obs_gauge_set(gauges[0], pool->total);
+            obs_gauge_set(gauges[1], pool->free);
+            obs_gauge_set(gauges[2], pool->used);
+            obs_gauge_set(gauges[3], pool->evictable);
+        }
+    }
+}
+
 void serve_stats_print(struct serve_stats *stats, uint32_t open_count,
                        const struct engine_stats *engine, struct buf *out)
 {
@@ -264,6 +329,7 @@ void serve_stats_print(struct serve_stats *stats, uint32_t open_count,
             obs_counter_set(stats->engine_counters[i], value);
         }
     }
+    set_pools(stats, engine);
     obs_gauge_set(stats->open, open_count);
     obs_metrics_print(stats->metrics, out);
 }

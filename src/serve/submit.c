@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/digest.h"
 #include "base/mem.h"
 
 static void cut_prompt(struct serve_request *request)
@@ -109,17 +108,20 @@ static uint32_t new_token_count(const struct serve_request *request)
 }
 
 /* Requests of other salts share nothing. */
-static uint64_t scope_of(const struct openai_request *body)
+static struct prefix_scope_id scope_of(const struct openai_request *body)
 {
-    uint8_t digest[8];
-    uint64_t scope = 0;
+    struct prefix_scope_id scope = {0};
+    struct buf salt;
     if (body->cache_salt.size == 0) {
-        return 0;
+        return scope;
     }
-    digest_blake3(NULL, openai_text(body, body->cache_salt), digest,
-                  sizeof(digest));
-    memcpy(&scope, digest, sizeof(scope));
-    return scope == 0 ? 1 : scope;
+    struct span text = openai_text(body, body->cache_salt);
+    buf_init(&salt, text.size + 1);
+    buf_add_span(&salt, text);
+    scope.has_salt = true;
+    scope.salt = prefix_salt_id(buf_string(&salt));
+    buf_finish(&salt);
+    return scope;
 }
 
 static void add_biases(const struct openai_request *body,

@@ -110,7 +110,7 @@ static void post_cancel(struct serve_request *request)
     struct serve *serve = request->serve;
     const struct engine_command command = {.kind = ENGINE_CANCEL,
                                            .id = request->id};
-    if (request->task == SERVE_ABORT ||
+    if (request->task == SERVE_ABORT || request->task == SERVE_CACHE_POLL ||
         engine_port_post(&serve->parts.engine, &command) == OK) {
         serve_request_give(request);
         return;

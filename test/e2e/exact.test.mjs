@@ -7,43 +7,8 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { build, demo, get, metric, post, up, generate } from './lib/cluster.mjs';
-
-// A small generator, so that a failing run can be had again.
-function random(seed) {
-  let s = seed >>> 0;
-  return (bound) => {
-    s = (Math.imul(s, 1664525) + 1013904223) >>> 0;
-    return Math.floor((s / 2 ** 32) * bound);
-  };
-}
-
-function prompts(count, vocab, longest, seed) {
-  const next = random(seed);
-  const ids = (n) => Array.from({ length: n }, () => 1 + next(vocab - 1));
-  const shared = [ids(400), ids(150), ids(70)];
-  return Array.from({ length: count }, (_, i) => {
-    const kind = next(3);
-    const length = i === 0 ? 1 : i === 1 ? longest : 1 + next(next(4) === 0 ? longest : 200);
-    if (kind === 0) return ids(length);
-    const base = shared[next(3)].slice(0, Math.max(1, length - 1));
-    return [...base, ...ids(Math.max(1, length - base.length))].slice(0, longest);
-  });
-}
-
-async function runAll(port, list, width, tokens) {
-  const answers = new Array(list.length);
-  let at = 0;
-  await Promise.all(Array.from({ length: width }, async () => {
-    while (at < list.length) {
-      const i = at++;
-      const { status, json, text } = await post(port, '/v1/completions', { model: 'm', prompt: list[i], max_tokens: tokens, temperature: 0, detokenize: false, ignore_eos: true });
-      assert.equal(status, 200, text);
-      answers[i] = json.choices[0].token_ids;
-    }
-  }));
-  return answers;
-}
+import { build, demo, get, metric, up } from './lib/cluster.mjs';
+import { generateAll, prompts, runAll } from './lib/prompts.mjs';
 
 const COUNT = 200;
 const LONGEST = 900;
@@ -65,7 +30,7 @@ test('token ids through the cluster equal those of one process', async (t) => {
   for (const [name, model, vocab] of files) {
     await t.test(name, async () => {
       const list = prompts(COUNT, vocab, LONGEST, 42);
-      const expected = generateMany(model, list);
+      const expected = generateAll(model, list, TOKENS);
       const pool = Math.ceil((1.5 * (LONGEST + TOKENS)) / 32) * 32 + 64;
       let moved = 0;
       for (const [chunk, threads] of [[64, 2], [48, 4]]) {
@@ -94,10 +59,6 @@ test('token ids through the cluster equal those of one process', async (t) => {
   }
   fs.rmSync(folder, { recursive: true });
 });
-
-function generateMany(model, list) {
-  return list.map((ids) => generate(['--prompt-ids', JSON.stringify(ids), '--max-tokens', String(TOKENS), '--ignore-eos', '--threads', '1'], { model }).token_ids);
-}
 
 // What one block holds, as `inspect` derives it from the file.
 function blockBytesOf(model) {

@@ -1,6 +1,7 @@
 // Our forward pass agrees with llama.cpp position by position, on its own
 // greedy tokens: the trained demonstration model, and random models of each
-// architecture over several weight types. Skipped where the peer's package or
+// architecture over several weight types; those with windows after prompts many
+// windows long. Skipped where the peer's package or
 // our programs are not there. tools/peers/teacher.mjs takes any other model.
 import assert from "node:assert/strict";
 import {execFileSync} from "node:child_process";
@@ -10,7 +11,7 @@ import path from "node:path";
 import {after, before, test} from "node:test";
 import {fileURLToPath} from "node:url";
 
-import {continuePrompts, judge, loadPeer} from "../../tools/peers/teacher.mjs";
+import {continuePrompts, judge, loadPeer, scoreRun} from "../../tools/peers/teacher.mjs";
 
 const root = path.join(path.dirname(fileURLToPath(import.meta.url)), "../..");
 const build = path.resolve(root, process.env.BATON_BUILD || "build");
@@ -48,13 +49,17 @@ function makeModel(architecture, type) {
     return file;
 }
 
+function check(verdict, model) {
+    assert.ok(verdict.agreed >= verdict.positions - verdict.positions / 200,
+              `${path.basename(model)}: ${JSON.stringify(verdict)}`);
+}
+
 async function agree(model, flags = []) {
     const runs = await continuePrompts(llama, model,
                                        {prompts: 4, count: POSITIONS});
     const verdict = judge(runs, score, model, flags);
     assert.ok(verdict.positions >= POSITIONS);
-    assert.ok(verdict.agreed >= verdict.positions - verdict.positions / 200,
-              `${path.basename(model)}: ${JSON.stringify(verdict)}`);
+    check(verdict, model);
 }
 
 test("the demonstration model agrees, fast and reference", async () => {
@@ -74,3 +79,49 @@ for (const architecture of ["llama", "qwen2", "qwen3"]) {
         });
     }
 }
+
+// Of 6 layers one sees all; by 2 each other one does. Quantised ones are shallow:
+// each norm on a summand amplifies what two roundings of one number differ in.
+function makeGemma(type) {
+    const file = path.join(folder, `gemma3-${type}.gguf`);
+    const shape = type === "f32" || type === "f16"
+        ? ["--layers", "6", "--window", "64"]
+        : ["--layers", "2", "--pattern", "2", "--window", "96"];
+    execFileSync(mkgguf, ["--arch", "gemma3", "--type", type, "--dim", "256",
+                          "--heads", "4", "--kv", "2", "--ffn", "512",
+                          "--vocab", "512", "--scale", "0.5", ...shape, file]);
+    return file;
+}
+
+const LONG = {prompts: 100, count: 1000, longest: 400};
+for (const type of ["f32", "f16", "q8_0", "q4_k"]) {
+    test(`random gemma3 in ${type} agrees across windows`, async () => {
+        assert.equal(missing, undefined);
+        const model = makeGemma(type);
+        const runs = await continuePrompts(llama, model, LONG);
+        check(judge(runs, score, model), model);
+        const {ids} = runs.at(-1);
+        assert.deepEqual(
+            scoreRun(score, model, ids, ["--chunk", "7", "--block", "16"]),
+            scoreRun(score, model, ids));
+        if (type === "f32") {
+            check(judge(runs.slice(-10), score, model, ["--ref"]), model);
+        }
+    });
+}
+
+// The other window is another model: the comparison above would see it.
+test("a window longer by one disagrees", async () => {
+    assert.equal(missing, undefined);
+    const model = makeGemma("f32");
+    const runs = await continuePrompts(llama, model,
+                                       {prompts: 20, count: 200, longest: 400});
+    const wrong = path.join(folder, "wrong.gguf");
+    execFileSync(mkgguf, ["--arch", "gemma3", "--type", "f32", "--dim", "256",
+                          "--layers", "6", "--window", "65", "--heads", "4",
+                          "--kv", "2", "--ffn", "512", "--vocab", "512",
+                          "--scale", "0.5", wrong]);
+    const verdict = judge(runs, score, wrong);
+    assert.ok(verdict.agreed < verdict.positions * 0.97,
+              JSON.stringify(verdict));
+});

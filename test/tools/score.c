@@ -113,22 +113,30 @@ static struct model *open_model(const struct settings *s,
     return model;
 }
 
-/* Pages in reverse order, so that a block table that is not used shows. */
-static kv_page_id *make_pool(struct model *model, uint32_t page_count)
+/* Pages in reverse order, so that a block table that is not used shows; one
+ * table for all life cycles, each with a pool of its own. */
+static kv_page_id *make_pools(struct model *model, uint32_t page_count,
+                              struct kv_pool_view *pools)
 {
+    const struct kv_shape *shape = &model->info.shape;
     kv_page_id *pages = malloc(page_count * sizeof(*pages));
-    struct kv_pool_view pool = {.layout = model->info.layout,
-                                .page_count = page_count};
-    pool.page_bytes = kv_layout_page_bytes(&pool.layout);
-    size_t bytes = pool.page_bytes * page_count;
-    pool.base = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (!pages || !pool.base) {
+    bool is_short = !pages;
+    for (uint32_t i = 0; i < shape->life_count; i++) {
+        size_t page_bytes = kv_layout_page_bytes(&shape->layouts[i]);
+        size_t bytes = (page_bytes * page_count + 63) / 64 * 64;
+        pools[i] = (struct kv_pool_view){.base = aligned_alloc(64, bytes),
+                                         .page_bytes = page_bytes,
+                                         .page_count = page_count,
+                                         .layout = shape->layouts[i]};
+        is_short |= !pools[i].base;
+    }
+    if (is_short) {
         fail("no memory for pages");
     }
     for (uint32_t i = 0; i < page_count; i++) {
         pages[i] = (kv_page_id)(page_count - 1 - i);
     }
-    model->ops->set_pool(model, &pool);
+    model->ops->set_pool(model, pools);
     return pages;
 }
 
@@ -144,8 +152,10 @@ static void score(const struct settings *s, struct model *model,
         struct model_run run = {.tokens = tokens + at,
                                 .token_count = size,
                                 .position = at,
-                                .pages = pages,
                                 .logit_count = size};
+        for (uint32_t i = 0; i < model->info.shape.life_count; i++) {
+            run.pages[i] = pages;
+        }
         struct model_batch batch = {.runs = &run, .run_count = 1};
         if (model->ops->forward(model, &batch, logits)) {
             fail("forward failed: a token outside the vocabulary?");
@@ -169,10 +179,15 @@ int main(int argc, char **argv)
     uint32_t count;
     int32_t *tokens = read_tokens(&count);
     struct model *model = open_model(&s, gguf, count);
-    kv_page_id *pages = make_pool(model, (count + s.block - 1) / s.block);
+    struct kv_pool_view pools[KV_LIFE_COUNT_MAX] = {{0}};
+    kv_page_id *pages =
+        make_pools(model, (count + s.block - 1) / s.block, pools);
     score(&s, model, tokens, count, pages);
     model->ops->destroy(model);
     gguf_close(gguf);
+    for (uint32_t i = 0; i < KV_LIFE_COUNT_MAX; i++) {
+        free(pools[i].base);
+    }
     free(pages);
     free(tokens);
     return 0;

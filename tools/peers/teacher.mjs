@@ -2,7 +2,7 @@
 // our forward pass reads the same tokens and is judged position by position.
 //
 //   node tools/peers/teacher.mjs MODEL.gguf [--score PATH] [--count 200]
-//                                [--prompts 4] [--ref]
+//                                [--prompts 4] [--longest 0] [--ref]
 //
 // A position agrees when our best token is the peer's, or the peer's token is
 // within TOLERANCE standard deviations of our best logit: two correct
@@ -62,18 +62,24 @@ async function nextToken(sequence, tokens) {
     return best(results[last].next.logits);
 }
 
-// The peer's greedy continuation of each prompt: [{ids, promptLength}].
-export async function continuePrompts(llama, modelPath, {prompts, count}) {
+// The peer's greedy continuation of each prompt: [{ids, promptLength}]. Prompts
+// have 5, 8, 11 ... tokens, or with `longest` from 5 evenly up to that.
+export async function continuePrompts(llama, modelPath,
+                                      {prompts, count, longest}) {
+    const lengthOf = (p) => longest
+        ? 5 + Math.floor(p * (longest - 5) / Math.max(1, prompts - 1))
+        : 5 + 3 * p;
     const model = await llama.loadModel({modelPath, gpuLayers: 0});
     const vocab = model.fileInfo.metadata.tokenizer.ggml.tokens.length;
     const perPrompt = Math.ceil(count / prompts);
     const context = await model.createContext(
-        {contextSize: perPrompt + 64, sequences: 1, threads: 1});
+        {contextSize: perPrompt + lengthOf(prompts - 1) + 16, sequences: 1,
+         threads: 1});
     const sequence = context.getSequence();
     const runs = [];
     for (let p = 0; p < prompts; p++) {
         await sequence.clearHistory();
-        const ids = makePrompt(vocab, 5 + 3 * p, p + 1);
+        const ids = makePrompt(vocab, lengthOf(p), p + 1);
         const promptLength = ids.length;
         let fresh = ids;
         for (let i = 0; i < perPrompt; i++) {
@@ -103,7 +109,7 @@ export function scoreRun(score, modelPath, ids, flags = []) {
 
 // {positions, agreed, ties, worst}: `ties` agreed by tolerance only, `worst` is
 // the largest gap in standard deviations.
-export function judge(runs, score, modelPath, flags) {
+export function judge(runs, score, modelPath, flags = []) {
     const verdict = {positions: 0, agreed: 0, ties: 0, worst: 0};
     for (const {ids, promptLength} of runs) {
         for (const row of scoreRun(score, modelPath, ids, flags)) {

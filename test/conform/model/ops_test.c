@@ -15,6 +15,7 @@
 #include "../../../tools/quantise.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "model/half.h"
 #include "model/ops.h"
 
 /* The encoders that also write test models; one source for both. */
@@ -474,6 +475,8 @@ struct scene {
     size_t page_bytes;
     float *query;
     float *scratch;
+    uint32_t window;
+    uint32_t sink_tokens;
 };
 
 static float token_value(uint64_t seed, uint32_t token, uint32_t d)
@@ -509,8 +512,11 @@ static void fill_pages(struct scene *s)
 static struct scene scene_of(uint32_t head_dim, uint32_t group, uint32_t rows,
                              uint32_t position, uint32_t tokens_per_block)
 {
-    struct scene s = {head_dim, group, rows, position, tokens_per_block,
-                      NULL,     NULL,  0,    NULL,     NULL};
+    struct scene s = {.head_dim = head_dim,
+                      .group = group,
+                      .rows = rows,
+                      .position = position,
+                      .tokens_per_block = tokens_per_block};
     fill_pages(&s);
     size_t count = (size_t)rows * group * head_dim;
     s.query = mem_new_array(count, sizeof(float));
@@ -551,6 +557,8 @@ static void attend(const struct ops *ops, const struct scene *s, uint32_t begin,
         .out = out,
         .out_stride = stride,
         .position = s->position,
+        .window = s->window,
+        .sink_tokens = s->sink_tokens,
         .scratch = s->scratch,
     };
     ops->attention(&attention, begin, end);
@@ -618,6 +626,132 @@ static void attention_has_the_same_bits_in_any_grouping(void **state)
     }
 }
 
+/* ---- windows ---- */
+
+/* Rows [begin, end) on a table whose entries are far outside wherever none of
+ * them sees a token: whoever reads one ends the test. */
+static void attend_blind(const struct ops *ops, const struct scene *s,
+                         uint32_t begin, uint32_t end, float *out)
+{
+    uint32_t size = s->tokens_per_block;
+    uint32_t count = (s->position + s->rows + size - 1) / size;
+    uint32_t at = s->position + begin;
+    uint32_t first = s->window == 0 || at < s->window ? 0 : at + 1 - s->window;
+    struct scene blind = *s;
+    blind.pages = mem_new_array(count, sizeof(*blind.pages));
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_seen = i * size < s->sink_tokens ||
+                       ((i + 1) * size > first && i * size < s->position + end);
+        blind.pages[i] = is_seen ? s->pages[i] : INT32_MAX;
+    }
+    attend(ops, &blind, begin, end, out);
+    mem_free(blind.pages);
+}
+
+/* By the definition: softmax over the tokens in sight, in long double. */
+static void attend_slowly(const struct scene *s, float *out)
+{
+    long double *p = mem_new_array(s->position + s->rows, sizeof(*p));
+    for (uint32_t i = 0; i < s->rows * s->group; i++) {
+        const float *query = s->query + (size_t)i * s->head_dim;
+        uint32_t at = s->position + i / s->group;
+        long double total = 0;
+        for (uint32_t t = 0; t <= at; t++) {
+            bool is_seen =
+                s->window == 0 || t + s->window > at || t < s->sink_tokens;
+            long double sum = 0;
+            for (uint32_t d = 0; is_seen && d < s->head_dim; d++) {
+                sum += (long double)query[d] *
+                       (long double)half_to_f32(
+                           quantise_f16_from(2 * token_value(1, t, d)));
+            }
+            p[t] = is_seen ? expl(sum / sqrtl(s->head_dim)) : 0;
+            total += p[t];
+        }
+        for (uint32_t d = 0; d < s->head_dim; d++) {
+            long double sum = 0;
+            for (uint32_t t = 0; t <= at; t++) {
+                sum += p[t] * (long double)half_to_f32(
+                                  quantise_f16_from(token_value(2, t, d)));
+            }
+            out[(size_t)i * s->head_dim + d] = (float)(sum / total);
+        }
+    }
+    mem_free(p);
+}
+
+/* Windows of one token, of blocks and of odd sizes; sinks apart from the window,
+ * touching it and inside it; every body, the reference too. */
+static void windows_see_what_they_should(void **state)
+{
+    (void)state;
+    static const uint32_t SCENES[][7] = {
+        /* head_dim, group, rows, position, page, window, sinks */
+        {64, 4, 1, 300, 32, 100, 0},  {32, 1, 90, 0, 16, 1, 0},
+        {32, 2, 150, 7, 8, 64, 0},    {16, 3, 70, 130, 7, 65, 0},
+        {20, 3, 5, 130, 7, 33, 5},    {64, 1, 140, 0, 32, 31, 70},
+        {32, 8, 33, 200, 1, 128, 64}, {48, 2, 40, 90, 16, 500, 3},
+        {16, 1, 200, 0, 32, 96, 1},   {300, 2, 3, 90, 16, 20, 6}};
+    for (const struct ops *const *ops = ops_all(); *ops; ops++) {
+        for (size_t i = 0; i < sizeof(SCENES) / sizeof(SCENES[0]); i++) {
+            const uint32_t *c = SCENES[i];
+            struct scene s = scene_of(c[0], c[1], c[2], c[3], c[4]);
+            s.window = c[5];
+            s.sink_tokens = c[6];
+            size_t count = (size_t)c[0] * c[1] * c[2];
+            float *got = mem_new_array(count, sizeof(float));
+            float *want = mem_new_array(count, sizeof(float));
+            attend_blind(*ops, &s, 0, s.rows, got);
+            attend_slowly(&s, want);
+            for (size_t k = 0; k < count; k++) {
+                if (!(fabsf(got[k] - want[k]) <= 3e-6f)) {
+                    fail_msg("%s, scene %zu, element %zu: %g, not %g",
+                             (*ops)->name, i, k, (double)got[k],
+                             (double)want[k]);
+                }
+            }
+            mem_free(got);
+            mem_free(want);
+            scene_end(&s);
+        }
+    }
+}
+
+/* Whatever rows go together and however small the pages: the same bits, from
+ * tables without what the rows do not see. */
+static void windows_have_the_same_bits_in_any_grouping(void **state)
+{
+    (void)state;
+    enum { DIM = 48, GROUP = 3, ROWS = 220, SIZE = DIM * GROUP };
+    static const uint32_t WINDOWS[][2] = {{1, 0}, {40, 0}, {64, 9}, {97, 66}};
+    static const uint32_t PAGES[] = {1, 7, 16, 64};
+    static float whole[ROWS * SIZE];
+    static float got[ROWS * SIZE];
+    for (const struct ops *const *ops = ops_all(); *ops; ops++) {
+        for (int w = 0; w < 4; w++) {
+            struct scene all = scene_of(DIM, GROUP, ROWS, 0, 32);
+            all.window = WINDOWS[w][0];
+            all.sink_tokens = WINDOWS[w][1];
+            attend(*ops, &all, 0, ROWS, whole);
+            scene_end(&all);
+            uint32_t first = (uint32_t)(w * 31);
+            struct scene s =
+                scene_of(DIM, GROUP, ROWS - first, first, PAGES[w]);
+            s.window = WINDOWS[w][0];
+            s.sink_tokens = WINDOWS[w][1];
+            for (uint32_t r = 0; r < s.rows;) {
+                uint32_t stop = r + 1 + (r * 7 + 3) % 40;
+                stop = stop < s.rows ? stop : s.rows;
+                attend_blind(*ops, &s, r, stop, got);
+                r = stop;
+            }
+            assert_memory_equal(got, whole + first * SIZE,
+                                (size_t)s.rows * SIZE * sizeof(float));
+            scene_end(&s);
+        }
+    }
+}
+
 /* Scores far apart: the running peak moves block after block, and what it
  * leaves behind vanishes without NaN. */
 static void attention_survives_scores_far_apart(void **state)
@@ -667,6 +801,8 @@ int main(void)
         cmocka_unit_test(rows_read_back_near_what_was_written),
         cmocka_unit_test(attention_agrees_with_ref),
         cmocka_unit_test(attention_has_the_same_bits_in_any_grouping),
+        cmocka_unit_test(windows_see_what_they_should),
+        cmocka_unit_test(windows_have_the_same_bits_in_any_grouping),
         cmocka_unit_test(attention_survives_scores_far_apart),
         cmocka_unit_test(the_fast_body_is_among_all_bodies),
     };

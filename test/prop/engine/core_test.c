@@ -315,7 +315,7 @@ static uint32_t run_seed(uint64_t seed)
 {
     struct world *world = mem_new(sizeof(*world));
     struct engine_core_options options = rig_options();
-    options.page_count = 40;
+    options.page_counts[0] = 40;
     options.max_batch = 5;
     options.max_seq = 64;
     options.chunk_tokens = seed % 2 == 0 ? 9 : 0;

@@ -68,16 +68,16 @@ static void compute_expected(struct trial *t)
 {
     struct way plain = {.threads = 1, .block = 16};
     struct model *model = open_model(t, &plain);
-    struct fixture_pool pool;
-    fixture_pool_make(&model->info.layout, t->length / 16 + 1, 1, &pool);
-    model->ops->set_pool(model, &pool.view);
+    struct fixture_pools pools;
+    fixture_pools_make(&model->info.shape, t->length / 16 + 1, 1, &pools);
+    model->ops->set_pool(model, pools.views);
     for (uint32_t s = 0; s < SEQUENCES; s++) {
         for (uint32_t i = 0; i < t->length; i++) {
             struct model_run run = {.tokens = &t->tokens[s][i],
                                     .token_count = 1,
                                     .position = i,
-                                    .pages = pool.pages,
                                     .logit_count = 1};
+            fixture_pools_give(&pools, 0, &run);
             struct model_batch batch = {.runs = &run, .run_count = 1};
             float *row =
                 t->expected + ((size_t)s * t->length + i) * t->fixture->vocab;
@@ -85,25 +85,47 @@ static void compute_expected(struct trial *t)
         }
     }
     model->ops->destroy(model);
-    fixture_pool_end(&pool);
+    fixture_pools_end(&pools);
 }
+
+struct table {
+    kv_page_id pages[SEQUENCES][PAGES_EACH];
+};
 
 /* Block tables of all sequences out of one shuffled pool; with caching, the
  * full blocks of what is shared are sequence 0's own pages. */
 static void lay_pages(const struct way *way, const kv_page_id *pool,
-                      kv_page_id tables[SEQUENCES][PAGES_EACH])
+                      struct table *table)
 {
     for (uint32_t s = 0; s < SEQUENCES; s++) {
-        memcpy(tables[s], pool + s * PAGES_EACH, sizeof(tables[s]));
+        memcpy(table->pages[s], pool + s * PAGES_EACH, sizeof(table->pages[s]));
     }
     for (uint32_t i = 0; way->is_cached && i < SHARED / way->block; i++) {
-        tables[1][i] = tables[0][i];
+        table->pages[1][i] = table->pages[0][i];
+    }
+}
+
+/* The tables of a sequence that goes on at `position`, without the blocks that
+ * nobody will see: from now on they are none. */
+static void give_tables(const struct model *model, struct table *tables,
+                        uint32_t sequence, struct model_run *run)
+{
+    const struct kv_shape *shape = &model->info.shape;
+    for (uint32_t life = 0; life < shape->life_count; life++) {
+        uint32_t window = shape->lives[life].window;
+        uint32_t block = shape->layouts[life].tokens_per_block;
+        kv_page_id *pages = tables[life].pages[sequence];
+        for (uint32_t i = 0; window > 0 && i < run->position / block; i++) {
+            if ((i + 1) * block + window <= run->position + 1) {
+                pages[i] = KV_PAGE_NONE;
+            }
+        }
+        run->pages[life] = pages;
     }
 }
 
 /* Draws one batch: a chunk, or nothing, of each unfinished sequence. */
 static uint32_t draw_batch(const struct trial *t, struct way *way,
-                           kv_page_id tables[SEQUENCES][PAGES_EACH],
                            const uint32_t *done, struct model_run *runs,
                            uint32_t *owners)
 {
@@ -120,7 +142,6 @@ static uint32_t draw_batch(const struct trial *t, struct way *way,
             .tokens = t->tokens[s] + done[s],
             .token_count = size,
             .position = done[s],
-            .pages = tables[s],
             .logit_count = (uint32_t)rng_below(&way->rng, size + 1)};
     }
     return count;
@@ -147,11 +168,14 @@ static void try_way(const struct trial *t, uint64_t seed)
     way.block = 1 + (uint32_t)rng_below(&way.rng, 10);
     way.is_cached = rng_below(&way.rng, 2) == 1;
     struct model *model = open_model(t, &way);
-    struct fixture_pool pool;
-    fixture_pool_make(&model->info.layout, SEQUENCES * PAGES_EACH, seed, &pool);
-    model->ops->set_pool(model, &pool.view);
-    kv_page_id tables[SEQUENCES][PAGES_EACH];
-    lay_pages(&way, pool.pages, tables);
+    struct fixture_pools pools;
+    fixture_pools_make(&model->info.shape, SEQUENCES * PAGES_EACH, seed,
+                       &pools);
+    model->ops->set_pool(model, pools.views);
+    struct table tables[KV_LIFE_COUNT_MAX];
+    for (uint32_t i = 0; i < pools.count; i++) {
+        lay_pages(&way, pools.pools[i].pages, &tables[i]);
+    }
     uint32_t done[SEQUENCES] = {0};
     done[1] = way.is_cached ? SHARED / way.block * way.block : 0;
     size_t floats = (size_t)SEQUENCES * t->length * t->fixture->vocab;
@@ -159,7 +183,10 @@ static void try_way(const struct trial *t, uint64_t seed)
     while (done[0] + done[1] + done[2] < SEQUENCES * t->length) {
         struct model_run runs[SEQUENCES];
         uint32_t owners[SEQUENCES];
-        uint32_t count = draw_batch(t, &way, tables, done, runs, owners);
+        uint32_t count = draw_batch(t, &way, done, runs, owners);
+        for (uint32_t r = 0; r < count; r++) {
+            give_tables(model, tables, owners[r], &runs[r]);
+        }
         struct model_batch batch = {.runs = runs, .run_count = count};
         assert_int_equal(model->ops->forward(model, &batch, logits), OK);
         check_batch(t, runs, owners, count, logits, seed);
@@ -169,7 +196,7 @@ static void try_way(const struct trial *t, uint64_t seed)
     }
     free(logits);
     model->ops->destroy(model);
-    fixture_pool_end(&pool);
+    fixture_pools_end(&pools);
 }
 
 static void draw_tokens(struct trial *t, uint64_t seed)
@@ -259,12 +286,33 @@ static void bits_are_the_same_for_long_sequences(void **state)
     check_fixture(&wide, LENGTH_MAX);
 }
 
+/* Two life cycles, windows shorter and longer than pages, chunks and the blocks
+ * in which attention takes tokens. What left a window is gone from the table. */
+static void bits_are_the_same_across_windows(void **state)
+{
+    (void)state;
+    static const uint32_t WINDOWS[] = {1, 5, 33, 70};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct fixture f = tiny("gemma3", i % 2 ? GGUF_Q8_0 : GGUF_F16);
+        f.heads = 2;
+        f.kv_heads = 1;
+        f.head_dim = 48;
+        f.layers = 3;
+        f.window = WINDOWS[i];
+        check_fixture(&f, LENGTH_MAX);
+    }
+    struct fixture f = tiny("llama", GGUF_Q4_0);
+    f.window = 20;
+    check_fixture(&f, LENGTH_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_the_same_for_each_type),
         cmocka_unit_test(bits_are_the_same_for_mixed_files),
         cmocka_unit_test(bits_are_the_same_for_long_sequences),
+        cmocka_unit_test(bits_are_the_same_across_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,14 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(c.role, CONFIG_ROLE_MIXED);
     assert_int_equal(c.tokens_per_block, 32);
     assert_true(c.enable_block_reuse);
+    assert_true(c.enable_partial_reuse);
+    assert_int_equal(c.host_cache_bytes, 0);
+    assert_int_equal(c.offload_priority_min, 0);
+    assert_int_equal(c.event_max, 0);
+    assert_int_equal(c.hash_algo, CONFIG_HASH_V1_BLOCK_KEY);
+    assert_int_equal(c.policy, CONFIG_POLICY_NO_EVICT);
+    assert_true(c.shortest_first);
+    assert_true(c.prefix_wait);
     assert_int_equal(c.max_batch, 32);
     assert_int_equal(c.queue_limit, 1024);
     assert_int_equal(c.turn_ms_max, 100);
@@ -45,6 +53,15 @@ static void a_file_is_read(void **state)
                                "tensor_parallel_size: 1\n"
                                "kv_cache_config:\n  tokens_per_block: 16\n"
                                "  enable_block_reuse: false\n"
+                               "  enable_partial_reuse: false\n"
+                               "  host_cache_size: 3GiB\n"
+                               "  secondary_offload_min_priority: 40\n"
+                               "  event_buffer_max_size: 1024\n"
+                               "  kv_cache_hash_algo: v2_sha256\n"
+                               "scheduler_config:\n"
+                               "  capacity_scheduler_policy: MAX_UTILIZATION\n"
+                               "  shortest_first: false\n"
+                               "  prefix_wait: false\n"
                                "cache_transceiver_config:\n  backend: UCX\n",
                                &why, &c),
                      OK);
@@ -54,6 +71,14 @@ static void a_file_is_read(void **state)
     assert_int_equal(c.max_body_bytes, 2u << 20);
     assert_int_equal(c.tokens_per_block, 16);
     assert_false(c.enable_block_reuse);
+    assert_false(c.enable_partial_reuse);
+    assert_int_equal(c.host_cache_bytes, (uint64_t)3 << 30);
+    assert_int_equal(c.offload_priority_min, 40);
+    assert_int_equal(c.event_max, 1024);
+    assert_int_equal(c.hash_algo, CONFIG_HASH_V2_SHA256);
+    assert_int_equal(c.policy, CONFIG_POLICY_MAX_UTILIZATION);
+    assert_false(c.shortest_first);
+    assert_false(c.prefix_wait);
     assert_string_equal(c.backend, "ucx");
 }
 
@@ -78,6 +103,18 @@ static void faults_name_file_line_and_key(void **state)
                          "mixed|context|generation"},
         {"kv_cache_config: 7\n",
          "f.yaml:1: `kv_cache_config` must be a map of keys"},
+        {"kv_cache_config:\n  max_attention_window: [512]\n",
+         "f.yaml:2: `kv_cache_config.max_attention_window`: is not supported: "
+         "windows are those of the model file"},
+        {"kv_cache_config:\n  secondary_offload_min_priority: 101\n",
+         "f.yaml:2: `kv_cache_config.secondary_offload_min_priority`: must be "
+         "from 0 to 100"},
+        {"kv_cache_config:\n  kv_cache_hash_algo: md5\n",
+         "f.yaml:2: `kv_cache_config.kv_cache_hash_algo`: must be one of "
+         "v1_block_key|v2_sha256|v2_sha256_64"},
+        {"scheduler_config:\n  capacity_scheduler_policy: STATIC_BATCH\n",
+         "f.yaml:2: `scheduler_config.capacity_scheduler_policy`: must be one "
+         "of GUARANTEED_NO_EVICT|MAX_UTILIZATION|BOUNDED_OVERCOMMIT"},
         {"tensor_parallel_size: 2\n",
          "f.yaml:1: `tensor_parallel_size`: only 1 is supported in the file"},
     };
@@ -135,6 +172,27 @@ static void contradictions_are_refused(void **state)
     }
 }
 
+/* What would never be used is refused by the name of what makes it so. */
+static void what_would_stay_empty_is_refused(void **state)
+{
+    struct config_worker c;
+    struct why why;
+    (void)state;
+    config_worker_init(&c);
+    strcpy(c.model, "m");
+    c.enable_block_reuse = false;
+    assert_int_equal(config_worker_check(&c, &why), OK);
+    c.event_max = 7;
+    assert_int_equal(config_worker_check(&c, &why), ERR_INVALID);
+    assert_non_null(strstr(why.text, "event_buffer_max_size` is 7"));
+    c.event_max = 0;
+    c.host_cache_bytes = 1 << 20;
+    assert_int_equal(config_worker_check(&c, &why), ERR_INVALID);
+    assert_non_null(strstr(why.text, "host_cache_size"));
+    c.policy = CONFIG_POLICY_OVERCOMMIT;
+    assert_int_equal(config_worker_check(&c, &why), OK);
+}
+
 static void every_key_is_described(void **state)
 {
     struct config_worker c;
@@ -157,6 +215,7 @@ int main(void)
         cmocka_unit_test(faults_name_file_line_and_key),
         cmocka_unit_test(flags_take_three_spellings),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(what_would_stay_empty_is_refused),
         cmocka_unit_test(every_key_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@ static void admission_reserves_to_completion_in_order(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     struct rig *rig = rig_create(&options);
     struct engine_stats stats;
     for (uint64_t id = 1; id <= 3; id++) {
@@ -38,7 +38,7 @@ static void reusable_blocks_are_not_charged(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     struct rig *rig = rig_create(&options);
     struct engine_stats stats;
     for (uint64_t id = 1; id <= 2; id++) {
@@ -63,7 +63,7 @@ static void every_choice_is_reserved_for(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     struct rig *rig = rig_create(&options);
     for (uint64_t id = 1; id <= 2; id++) {
         struct engine_request *request = rig_request(id, 1, 30);
@@ -99,7 +99,7 @@ static void impossible_requests_are_refused_with_the_sums(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 8;
+    options.page_counts[0] = 8;
     struct rig *rig = rig_create(&options);
     refuse(rig, rig_request(1, 1, 128), ERR_INVALID,
            "128 tokens; with 1 to generate that is more than max_seq 128");
@@ -185,7 +185,8 @@ static void scopes_share_no_blocks(void **state)
     struct rig *rig = rig_create(&options);
     for (uint64_t id = 1; id <= 3; id++) {
         struct engine_request *request = rig_request(id, 1, 30);
-        request->scope = id == 2 ? 9 : 0;
+        request->scope =
+            (struct prefix_scope_id){.has_salt = id == 2, .salt = 9};
         rig_submit(rig, request);
         rig_run(rig);
         assert_int_equal(
@@ -226,7 +227,7 @@ static void receives_pass_prompts_that_lack_pages(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     struct rig *rig = rig_create(&options);
     submit_kind(rig, ENGINE_AGGREGATED, 1, 36);
     rig_turn(rig);
@@ -254,7 +255,7 @@ static void receives_keep_their_order(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     struct rig *rig = rig_create(&options);
     submit_kind(rig, ENGINE_GENERATION_ONLY, 1, 44);
     submit_kind(rig, ENGINE_GENERATION_ONLY, 2, 28);
@@ -273,7 +274,7 @@ static void hand_offs_take_half_of_a_pool_that_receives_too(void **state)
     (void)state;
     for (int receives = 0; receives < 2; receives++) {
         struct engine_core_options options = rig_options();
-        options.page_count = 16;
+        options.page_counts[0] = 16;
         options.session_max = 16;
         struct rig *rig = rig_create(&options);
         if (receives == 1) {
@@ -303,7 +304,7 @@ static void one_large_hand_off_always_may(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     options.is_mixed = true;
     struct rig *rig = rig_create(&options);
     submit_kind(rig, ENGINE_CONTEXT_ONLY, 1, 4);

@@ -188,7 +188,7 @@ static void steady_turns_allocate_nothing(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 300;
+    options.page_counts[0] = 300;
     struct rig *rig = rig_create(&options);
     for (uint64_t id = 1; id <= 8; id++) {
         struct engine_request *request = rig_request(id, (int)id % 3, 40);

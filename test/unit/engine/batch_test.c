@@ -96,7 +96,7 @@ static void an_adaptive_budget_shrinks_but_never_starves_prompts(void **state)
     (void)state;
     struct engine_core_options options = rig_options();
     options.max_seq = 256;
-    options.page_count = 400;
+    options.page_counts[0] = 400;
     options.row_count_max = 256;
     options.chunk_tokens = 0;
     struct rig *rig = rig_create(&options);
@@ -131,7 +131,7 @@ static void no_room_for_events_holds_back_work(void **state)
     struct engine_core_options options = rig_options();
     options.max_batch = 1;
     options.max_seq = 500;
-    options.page_count = 200;
+    options.page_counts[0] = 200;
     struct rig *rig = rig_create(&options);
     struct engine_request *request = rig_request(1, 1, 10);
     request->max_new_tokens = 300;

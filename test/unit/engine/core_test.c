@@ -48,7 +48,8 @@ static void an_aborted_batch_counts_for_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         const struct engine_plan *plan = rig_plan(rig);
         assert_int_equal(plan->run_count, 2);
-        memset(rig->pool.base + rig->pool.page_bytes * plan->runs[1].pages[0],
+        memset(rig->pool.base +
+                   rig->pool.page_bytes * plan->runs[1].pages[0][0],
                0xee, rig->pool.page_bytes); /* half done, of no use */
         engine_core_abort(rig->core);
         assert_true(engine_core_is_valid(rig->core));
@@ -65,7 +66,7 @@ static void a_failed_batch_fails_its_requests(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     struct rig *rig = rig_create(&options);
     struct engine_request *request = rig_request(1, 1, 10);
     request->choice_count = 3;
@@ -89,7 +90,7 @@ static void stop_answers_everybody(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     struct rig *rig = rig_create(&options);
     for (uint64_t id = 1; id <= 3; id++) {
         rig_submit(rig, rig_request(id, (int)id, 40));

@@ -60,7 +60,7 @@ static int create(void **state)
                                               .tokens_per_block = BLOCK,
                                               .seed = 3};
     world->model = model_hash_create(&world->hash);
-    world->pool.layout = world->model->info.layout;
+    world->pool.layout = world->model->info.shape.layouts[0];
     world->pool.page_bytes = kv_layout_page_bytes(&world->pool.layout);
     world->pool.page_count = PAGE_COUNT;
     world->pool.base = mem_try_aligned(64, world->pool.page_bytes * PAGE_COUNT);
@@ -68,7 +68,7 @@ static int create(void **state)
     world->stats = engine_stats_cell_create();
     world->options = (struct engine_options){
         .model = world->model,
-        .pool = world->pool,
+        .pools = {world->pool},
         .port = {world->commands, world->events, &world->cancel_hint},
         .transfer = {world->orders, world->reports},
         .waker = world->engine_waker,

@@ -23,12 +23,14 @@ struct net {
     int from[RID_MAX], to[RID_MAX]; /* rigs, by rid */
     uint32_t tokens[RID_MAX];
     struct transfer_command sends[RID_MAX]; /* request 0: gone */
+    int64_t asked[RID_MAX]; /* whose generation half comes next */
+    int asked_count;
 };
 
 static void open_net(struct net *net, int rig_count)
 {
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     options.is_mixed = true;
     options.kv_transfer_timeout_ns = 100 * STEP_NS; /* patience: 5 steps */
     options.enable_block_reuse = false;
@@ -100,7 +102,7 @@ static void carry_out(struct net *net, struct rig *rig,
     switch (order->kind) {
     case TRANSFER_SEND:
         *send = *order;
-        ask_generation(net, order->rid);
+        net->asked[net->asked_count++] = order->rid;
         break;
     case TRANSFER_RECEIVE:
         pull(net, rig, order);
@@ -124,6 +126,9 @@ static void run(struct net *net, int turns)
             while (rig_take_order(rig, &order)) {
                 carry_out(net, rig, &order);
             }
+        }
+        while (net->asked_count > 0) { /* all workers hold what they hand off */
+            ask_generation(net, net->asked[--net->asked_count]);
         }
     }
 }

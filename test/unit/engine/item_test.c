@@ -80,7 +80,7 @@ static void the_deadline_counts_to_the_first_token(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 16;
+    options.page_counts[0] = 16;
     struct rig *rig = rig_create(&options);
     for (uint64_t id = 1; id <= 2; id++) {
         struct engine_request *request = rig_request(id, (int)id, 20);

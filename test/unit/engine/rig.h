@@ -17,6 +17,7 @@ struct rig {
     struct model_hash_options hash;
     struct model *model;
     struct kv_pool_view pool;
+    struct kv_pool_view host;
     struct sampler *sampler;
     float *logits;
     struct sampler_result *results;
@@ -34,7 +35,9 @@ struct rig {
 static inline struct engine_core_options rig_options(void)
 {
     return (struct engine_core_options){
-        .page_count = 64,
+        .life_count = 1,
+        .group_count = 1,
+        .page_counts = {64},
         .tokens_per_block = 4,
         .max_batch = 8,
         .max_seq = 128,
@@ -65,11 +68,15 @@ static inline struct rig *rig_create(const struct engine_core_options *options)
                                             .seed = 11};
     rig->model = model_hash_create(&rig->hash);
     assert_int_equal(engine_core_create(options, &why, &rig->core), OK);
-    rig->pool.layout = rig->model->info.layout;
+    rig->pool.layout = rig->model->info.shape.layouts[0];
     rig->pool.page_bytes = kv_layout_page_bytes(&rig->pool.layout);
-    rig->pool.page_count = options->page_count;
+    rig->pool.page_count = options->page_counts[0];
     rig->pool.base =
-        mem_try_aligned(64, rig->pool.page_bytes * options->page_count);
+        mem_try_aligned(64, rig->pool.page_bytes * options->page_counts[0]);
+    rig->host = rig->pool;
+    rig->host.page_count = options->host_page_counts[0];
+    rig->host.base =
+        mem_try_aligned(64, rig->pool.page_bytes * (rig->host.page_count + 1));
     rig->model->ops->set_pool(rig->model, &rig->pool);
     rig->sampler = sampler_create(options->vocab_size);
     rig->logits = mem_new_array(engine_core_logit_row_max(rig->core),
@@ -91,6 +98,7 @@ static inline void rig_destroy(struct rig *rig)
         mem_free(rig->events[i].top);
     }
     mem_free(rig->pool.base);
+    mem_free(rig->host.base);
     mem_free(rig->logits);
     mem_free(rig->results);
     mem_free(rig->events);
@@ -107,16 +115,27 @@ static inline void rig_drain(struct rig *rig)
     engine_core_events_taken(rig->core, count);
 }
 
+static inline const struct kv_pool_view *rig_level(const struct rig *rig,
+                                                   uint8_t level)
+{
+    return level == 0 ? &rig->pool : &rig->host;
+}
+
 static inline void rig_copy(struct rig *rig)
 {
     uint32_t count = 0;
-    const struct kv_copy *copies = engine_core_copies(rig->core, &count);
-    for (uint32_t i = 0; i < count; i++) {
-        memcpy(rig->pool.base + rig->pool.page_bytes * (size_t)copies[i].to,
-               rig->pool.base + rig->pool.page_bytes * (size_t)copies[i].from,
-               rig->pool.page_bytes);
+    const struct kv_order *orders = engine_core_copies(rig->core, &count);
+    while (count > 0) {
+        struct kv_order order = orders[0];
+        const struct kv_pool_view *to = rig_level(rig, order.to_level);
+        const struct kv_pool_view *from = rig_level(rig, order.from_level);
+        engine_core_copies_taken(rig->core, 1);
+        memcpy(to->base + to->page_bytes * (size_t)order.to_slot,
+               from->base + from->page_bytes * (size_t)order.from_slot,
+               to->page_bytes);
+        engine_core_copy_done(rig->core, order.ticket, true);
+        orders = engine_core_copies(rig->core, &count);
     }
-    engine_core_copies_done(rig->core);
 }
 
 static inline void rig_sample(struct rig *rig, const struct engine_plan *plan)
@@ -183,7 +202,10 @@ static inline bool rig_turn(struct rig *rig)
 
 static inline void rig_run(struct rig *rig)
 {
-    for (int i = 0; i < 10000 && rig_turn(rig); i++) {
+    for (int i = 0; i < 10000; i++) {
+        if (!rig_turn(rig) && engine_core_wake_ns(rig->core) > rig->now_ns) {
+            return;
+        }
     }
 }
 

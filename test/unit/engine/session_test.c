@@ -292,7 +292,7 @@ static void cancelled_receive_keeps_its_pages_until_quiet(void **state)
 {
     (void)state;
     struct engine_core_options options = rig_options();
-    options.page_count = 8;
+    options.page_counts[0] = 8;
     struct rig *generation = rig_create(&options);
     struct transfer_command receive = {0};
     struct transfer_command cancel = {0};
@@ -532,7 +532,7 @@ static void two_workers_do_not_wait_for_each_other(void **state)
     (void)state;
     for (int expected = 0; expected < 2; expected++) {
         struct engine_core_options options = rig_options();
-        options.page_count = 16;
+        options.page_counts[0] = 16;
         options.session_max = 8;
         options.is_mixed = expected == 1;
         struct duo duo = {.rigs = {rig_create(&options), rig_create(&options)}};

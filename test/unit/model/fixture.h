@@ -30,8 +30,11 @@ struct fixture {
     bool has_biases;
     bool has_head_norms;
     bool has_factors;
+    bool has_post_norms;
+    uint32_t window; /* 0: no key */
+    uint32_t window_pattern; /* 0: no key */
     /* Faults. */
-    const char *skipped; /* tensor left out */
+    const char *skipped; /* tensor left out, or the key "epsilon" */
     const char *bent; /* tensor with a column too many */
     const char *extra; /* vector of F32 added */
     const char *key; /* one more key, e.g. "llama.expert_count" ... */
@@ -49,6 +52,7 @@ static inline struct fixture fixture_small(const char *architecture,
                                            uint32_t type)
 {
     bool is_qwen3 = strcmp(architecture, "qwen3") == 0;
+    bool is_gemma = strcmp(architecture, "gemma3") == 0;
     return (struct fixture){.architecture = architecture,
                             .type = type,
                             .layers = 2,
@@ -60,7 +64,11 @@ static inline struct fixture fixture_small(const char *architecture,
                             .vocab = 272,
                             .seed = 7,
                             .has_biases = strcmp(architecture, "qwen2") == 0,
-                            .has_head_norms = is_qwen3};
+                            .has_head_norms = is_qwen3 || is_gemma,
+                            .is_tied = is_gemma,
+                            .has_post_norms = is_gemma,
+                            .window = is_gemma ? 7 : 0,
+                            .window_pattern = is_gemma ? 2 : 0};
 }
 
 /* ---- writing the format ---- */
@@ -272,6 +280,10 @@ static inline void fixture_layer(struct fixture_writer *w, uint32_t i)
     fixture_matrix(w, i, "ffn_gate", f->type, f->ffn, f->dim);
     fixture_matrix(w, i, "ffn_up", f->type, f->ffn, f->dim);
     fixture_matrix(w, i, "ffn_down", type_v, f->dim, f->ffn);
+    if (f->has_post_norms) {
+        fixture_norm(w, i, "post_attention_norm", f->dim);
+        fixture_norm(w, i, "post_ffw_norm", f->dim);
+    }
     if (f->has_head_norms) {
         fixture_norm(w, i, "attn_q_norm", f->head_dim);
         fixture_norm(w, i, "attn_k_norm", f->head_dim);
@@ -292,7 +304,19 @@ static inline void fixture_keys(struct fixture_writer *w)
     fixture_count_key(w, "attention.key_length", f->head_dim);
     fixture_count_key(w, "attention.value_length", f->head_dim);
     snprintf(name, sizeof(name), "%s.rope.freq_base", f->architecture);
-    fixture_number_key(w, name, 10000.0f);
+    fixture_number_key(w, name, f->has_post_norms ? 160000.0f : 10000.0f);
+    if (!f->skipped || strcmp(f->skipped, "epsilon") != 0) {
+        snprintf(name, sizeof(name), "%s.attention.layer_norm_rms_epsilon",
+                 f->architecture);
+        fixture_number_key(w, name, 1e-5f);
+    }
+    if (f->window) {
+        fixture_count_key(w, "attention.sliding_window", f->window);
+    }
+    if (f->window_pattern) {
+        fixture_count_key(w, "attention.sliding_window_pattern",
+                          f->window_pattern);
+    }
     if (f->key && f->text) {
         fixture_text_key(w, f->key, f->text);
         snprintf(name, sizeof(name), "%s.rope.scaling.factor", f->architecture);
@@ -380,8 +404,43 @@ static inline void fixture_pool_make(const struct kv_layout *layout,
     }
 }
 
+/* One pool a life cycle, each with a shuffled table of its own. */
+struct fixture_pools {
+    uint32_t count;
+    struct fixture_pool pools[KV_LIFE_COUNT_MAX];
+    struct kv_pool_view views[KV_LIFE_COUNT_MAX];
+};
+
 static inline void fixture_pool_end(struct fixture_pool *pool)
 {
     free(pool->view.base);
     free(pool->pages);
+}
+
+static inline void fixture_pools_make(const struct kv_shape *shape,
+                                      uint32_t page_count, uint64_t seed,
+                                      struct fixture_pools *out)
+{
+    *out = (struct fixture_pools){.count = shape->life_count};
+    for (uint32_t i = 0; i < out->count; i++) {
+        fixture_pool_make(&shape->layouts[i], page_count, seed + i,
+                          &out->pools[i]);
+        out->views[i] = out->pools[i].view;
+    }
+}
+
+/* The run's tables: each life cycle's own, `first` pages on. */
+static inline void fixture_pools_give(const struct fixture_pools *pools,
+                                      uint32_t first, struct model_run *run)
+{
+    for (uint32_t i = 0; i < pools->count; i++) {
+        run->pages[i] = pools->pools[i].pages + first;
+    }
+}
+
+static inline void fixture_pools_end(struct fixture_pools *pools)
+{
+    for (uint32_t i = 0; i < pools->count; i++) {
+        fixture_pool_end(&pools->pools[i]);
+    }
 }

@@ -119,16 +119,83 @@ static void rope_scaling_is_linear_or_refused(void **state)
     expect(&f, ERR_UNSUPPORTED, "llama.rope.scaling.type");
 }
 
-/* A window matters only below the longest sequence asked for. */
-static void a_window_is_accepted_while_the_context_fits(void **state)
+/* Of an architecture without windows: one matters only below the longest
+ * sequence asked for. */
+static void a_window_that_we_lack_is_accepted_while_the_context_fits(
+    void **state)
 {
     (void)state;
-    struct fixture f = changed("llama.attention.sliding_window", 256);
+    struct fixture f = fixture_small("qwen2", GGUF_F16);
+    f.window = 256;
     struct why why = {0};
     struct model_hparams h;
     assert_int_equal(read(&f, 256, &why, &h), OK);
+    assert_int_equal(h.window, 0);
     assert_int_equal(read(&f, 257, &why, &h), ERR_UNSUPPORTED);
-    assert_non_null(strstr(why.text, "llama.attention.sliding_window"));
+    assert_non_null(strstr(why.text, "qwen2.attention.sliding_window"));
+}
+
+/* All layers of a Llama file have its window, unless it hides nothing. */
+static void llama_has_its_window_everywhere(void **state)
+{
+    (void)state;
+    struct fixture f = changed(NULL, 0);
+    struct why why = {0};
+    struct model_hparams h;
+    f.window = 511;
+    assert_int_equal(read(&f, 100, &why, &h), OK);
+    assert_int_equal(h.window, 511);
+    assert_int_equal(h.window_pattern, 0);
+    assert_true(h.local_rope_base == 0.0f);
+    f.window = 512;
+    assert_int_equal(read(&f, 512, &why, &h), OK);
+    assert_int_equal(h.window, 0);
+}
+
+/* Without it every logit would be slightly off. */
+static void a_missing_epsilon_is_named(void **state)
+{
+    (void)state;
+    struct fixture f = changed(NULL, 0);
+    f.skipped = "epsilon";
+    expect(&f, ERR_INVALID, "llama.attention.layer_norm_rms_epsilon");
+}
+
+/* Gemma 3: what the file leaves out, what it says, and its largest size, whose
+ * scale comes from the width. A file without a window is another model. */
+static void gemma3_reads(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_small("gemma3", GGUF_F16);
+    struct why why = {0};
+    struct model_hparams h;
+    f.window_pattern = 0;
+    assert_int_equal(read(&f, 512, &why, &h), OK);
+    assert_int_equal(h.window, 7);
+    assert_int_equal(h.window_pattern, 6);
+    assert_true(h.rope_base == 160000.0f);
+    assert_true(h.local_rope_base == 10000.0f);
+    assert_true(h.embedding_scale == 16.0f);
+    assert_true(h.attention_scale == 0.125f);
+    f.key = "gemma3.rope.freq_base_swa";
+    f.number = 500.0f;
+    assert_int_equal(read(&f, 512, &why, &h), OK);
+    assert_true(h.local_rope_base == 500.0f);
+    f = fixture_small("gemma3", GGUF_Q4_0);
+    f.layers = 62;
+    f.head_dim = 32;
+    f.dim = 64;
+    f.vocab = 32;
+    f.ffn = 32;
+    assert_int_equal(read(&f, 512, &why, &h), OK);
+    assert_true(h.attention_scale == 0.25f); /* dim / heads = 16 */
+    f = fixture_small("gemma3", GGUF_F16);
+    f.window = 0;
+    expect(&f, ERR_UNSUPPORTED, "gemma3.attention.sliding_window");
+    f = fixture_small("gemma3", GGUF_F16);
+    f.key = "gemma3.final_logit_softcapping";
+    f.number = 30.0f;
+    expect(&f, ERR_UNSUPPORTED, "gemma3.final_logit_softcapping");
 }
 
 int main(void)
@@ -139,7 +206,11 @@ int main(void)
         cmocka_unit_test(bad_sizes_are_named),
         cmocka_unit_test(foreign_arithmetic_is_refused),
         cmocka_unit_test(rope_scaling_is_linear_or_refused),
-        cmocka_unit_test(a_window_is_accepted_while_the_context_fits),
+        cmocka_unit_test(
+            a_window_that_we_lack_is_accepted_while_the_context_fits),
+        cmocka_unit_test(llama_has_its_window_everywhere),
+        cmocka_unit_test(a_missing_epsilon_is_named),
+        cmocka_unit_test(gemma3_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,7 +245,7 @@ static inline void side_open_pool(struct side *side,
     side->inner_tap = tap_create(body);
     side->tap = tap_create(
         transfer_backend_fault_create(&side->inner_tap->base, &side->fault));
-    side->pool.layout = side->model->info.layout;
+    side->pool.layout = side->model->info.shape.layouts[0];
     side->pool.page_bytes = kv_layout_page_bytes(&side->pool.layout);
     side->pool.page_count = setup->page_count;
     pair_ok(transfer_backend_alloc(&side->tap->base,
@@ -306,7 +306,7 @@ static inline void side_open_engine(struct side *side,
     pair_ok(engine_start(
                 &(struct engine_options){
                     .model = side->model,
-                    .pool = side->pool,
+                    .pools = {side->pool},
                     .port = side->port,
                     .transfer = {side->orders, side->reports},
                     .waker = side->engine_waker,

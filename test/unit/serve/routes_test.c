@@ -15,9 +15,9 @@ static void each_path_takes_its_methods(void **state)
                                        "/transfers",
                                        "/prometheus/metrics",
                                        "/server_info"};
-    static const char *const posts[] = {"/v1/completions",
-                                        "/v1/chat/completions", "/tokenize",
-                                        "/detokenize", "/v1/disagg/abort"};
+    static const char *const posts[] = {
+        "/v1/completions", "/v1/chat/completions", "/tokenize",
+        "/detokenize",     "/v1/disagg/abort",     "/kv_cache_events"};
     for (size_t i = 0; i < sizeof(gets) / sizeof(gets[0]); i++) {
         world_answers(world, "GET", gets[i], "", "", 200, "");
         world_answers(world, "POST", gets[i], JSON, "{}", 405, "Allow: GET");

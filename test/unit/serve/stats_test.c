@@ -12,7 +12,16 @@
 
 static void print(struct serve_stats *stats, struct buf *out)
 {
-    const struct engine_stats engine = {.turns = 5, .waiting = 2};
+    const struct engine_stats engine = {
+        .turns = 5,
+        .waiting = 2,
+        .replayed_tokens = 11,
+        .offloaded_pages = 12,
+        .level_count = 2,
+        .pool_count = 1,
+        .pools = {{{.total = 9, .free = 4, .used = 3, .evictable = 2}},
+                  {{.total = 6, .free = 6}}},
+    };
     buf_reset(out);
     serve_stats_print(stats, 3, &engine, out);
 }
@@ -88,6 +97,10 @@ static void events_move_their_numbers(void **state)
     has(&out, "baton_requests_open 3");
     has(&out, "baton_engine_turns_total 5");
     has(&out, "baton_engine_waiting 2");
+    has(&out, "baton_engine_replayed_tokens_total 11");
+    has(&out, "baton_kv_pages_offloaded_total 12");
+    has(&out, "{level=\"0\",pool=\"0\",state=\"evictable\"} 2\n");
+    has(&out, "{level=\"1\",pool=\"0\",state=\"free\"} 6\n");
     serve_stats_destroy(stats);
     buf_finish(&out);
 }

@@ -133,7 +133,7 @@ static inline void world_close(struct world *world)
         engine_request_free(command.request);
     }
     while (io_mailbox_take(world->events, &event)) {
-        mem_free(event.top);
+        engine_event_finish(&event);
     }
     io_mailbox_destroy(world->commands);
     io_mailbox_destroy(world->events);

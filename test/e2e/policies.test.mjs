@@ -1,0 +1,61 @@
+// The capacity policies through a real worker, with pools hardly larger than one
+// request: whoever is put away, paused, evicted or brought back gets the tokens
+// that one process gives alone. Models with sliding windows too, whose pages
+// come free behind the window.
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { build, demo, metric, serve } from './lib/cluster.mjs';
+import { generateAll, prompts, runAll } from './lib/prompts.mjs';
+
+const COUNTS = { demo: 200 };
+const LONGEST = 400;
+const TOKENS = 40;
+const POLICIES = ['GUARANTEED_NO_EVICT', 'MAX_UTILIZATION', 'BOUNDED_OVERCOMMIT'];
+
+function makeModel(folder, arch, args) {
+  const file = path.join(folder, `${arch}.gguf`);
+  execFileSync(path.join(build, 'mkgguf'), [file, '--arch', arch, '--type', 'q8_0', '--dim', '128', '--heads', '4', '--kv', '2', '--ffn', '256', '--vocab', '400', '--ctx', '1024', '--seed', '5', ...args]);
+  return file;
+}
+
+// [engine T31] [engine T32]
+test('every policy serves everybody from a pool for one', async (t) => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  const models = [
+    ['demo', demo, 2048],
+    ['gemma3, window 64', makeModel(folder, 'gemma3', ['--layers', '6', '--window', '64']), 400],
+    ['llama, window 48', makeModel(folder, 'llama', ['--layers', '3', '--window', '48']), 400],
+  ];
+  for (const [name, model, vocab] of models) {
+    const list = prompts(COUNTS[name] || 100, vocab, LONGEST, 7);
+    const expected = generateAll(model, list, TOKENS);
+    let gaveWay = 0;
+    let movedDown = 0;
+    for (const policy of POLICIES) {
+      for (const host of ['0', '16MiB']) {
+        await t.test(`${name}, ${policy}, host ${host}`, async () => {
+          const config = path.join(folder, 'worker.yaml');
+          fs.writeFileSync(config, `model: ${model}\nserved_model_name: m\nmax_seq_len: 480\nkv_cache_config:\n  max_tokens: 640\n  host_cache_size: ${host}\nscheduler_config:\n  capacity_scheduler_policy: ${policy}\n`);
+          const worker = await serve(['--config', config, '--role', 'mixed', '--chunk-tokens', '64', '--threads', '2'], { model });
+          try {
+            assert.deepEqual(await runAll(worker.port, list, 32, TOKENS), expected);
+            const away = await metric(worker.port, 'baton_engine_suspended_requests_total') + await metric(worker.port, 'baton_engine_paused_requests_total');
+            if (policy === 'GUARANTEED_NO_EVICT') assert.equal(away, 0);
+            gaveWay += away;
+            movedDown += await metric(worker.port, 'baton_kv_pages_offloaded_total');
+            assert.equal(await metric(worker.port, 'baton_kv_pages_used'), 0);
+          } finally {
+            await worker.stop();
+          }
+        });
+      }
+    }
+    assert.ok(gaveWay > 0, 'somebody had to give way');
+    assert.ok(movedDown > 0, 'pages went a level down');
+  }
+  fs.rmSync(folder, { recursive: true });
+});
