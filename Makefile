@@ -2,7 +2,8 @@
 #   make up [MODEL=file.gguf] [ARGS=...]   a local cluster on port 8000
 #   make test      every smoke-tier test     make check    checks without a run
 #   make bench [BENCH=name]                  make fuzz     fuzzers for a while
-#   make swarm     many seeds                make install  PREFIX=/usr/local
+#   make sim       old seeds and a swarm     make swarm    the acceptance tier
+#   make install   PREFIX=/usr/local
 MODEL ?= models/demo.gguf
 PORT ?= 8000
 PREFIX ?= /usr/local
@@ -47,6 +48,9 @@ bench: build/.deps-test build/baton
 fuzz: build/.deps-test
 	scripts/fuzz
 
+sim: build/baton
+	scripts/sim
+
 swarm: build/.deps-test build/baton
 	scripts/swarm
 
@@ -57,4 +61,4 @@ clean:
 	rm -rf build
 
 FORCE:
-.PHONY: all up test check bench fuzz swarm install clean FORCE
+.PHONY: all up test check bench fuzz sim swarm install clean FORCE

@@ -16,3 +16,4 @@ int cli_tokenize(int argc, char **argv);
 int cli_inspect(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+int cli_sim(int argc, char **argv);

@@ -14,6 +14,7 @@ static const struct cli_command COMMANDS[] = {
     {"inspect", "say what a model file holds and needs", cli_inspect},
     {"doctor", "check this host and say what to do", cli_doctor},
     {"bench", "load a running server and report", cli_bench},
+    {"sim", "run the engine in a world made from a seed", cli_sim},
 };
 enum { COMMAND_COUNT = sizeof(COMMANDS) / sizeof(COMMANDS[0]) };
 

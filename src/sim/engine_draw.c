@@ -1,0 +1,207 @@
+#include <string.h>
+
+#include "sim/engine_world.h"
+
+/* A window in tokens, with or without sinks. Two draws never stand in one
+ * expression or initialiser: C leaves their order open. */
+static struct kv_life draw_window(struct rng *rng, uint32_t block)
+{
+    struct kv_life life = {.window = sim_range(rng, 2, 6 * block)};
+    if (sim_chance(rng, 384)) {
+        life.sink_tokens = sim_range(rng, 1, 2 * block);
+    }
+    return life;
+}
+
+static bool has_life(const struct engine_core_options *core,
+                     const struct kv_life *life)
+{
+    for (uint32_t i = 0; i < core->life_count; i++) {
+        if (core->lives[i].window == life->window &&
+            core->lives[i].sink_tokens == life->sink_tokens) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Full attention is there but for one seed in sixteen; two life cycles are
+ * never equal (engine.md 1.2). */
+static void draw_lives(struct sim_world *world, struct rng *rng)
+{
+    struct engine_core_options *core = &world->core_options;
+    uint32_t count = sim_chance(rng, 512) ? 1 : sim_range(rng, 2, 3);
+    bool is_full = !sim_chance(rng, 64);
+    while (core->life_count < count) {
+        struct kv_life life = {0};
+        if (core->life_count > 0 || !is_full) {
+            life = draw_window(rng, core->tokens_per_block);
+        }
+        if (!has_life(core, &life)) {
+            core->lives[core->life_count++] = life;
+        }
+    }
+    bool is_shared = sim_chance(rng, 256);
+    core->group_count = is_shared ? 1 : count;
+    for (uint32_t i = 0; i < count; i++) {
+        core->group_of[i] = is_shared ? 0 : (uint8_t)i;
+    }
+}
+
+static uint32_t lives_in(const struct engine_core_options *core, uint32_t group)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->life_count; i++) {
+        count += core->group_of[i] == group;
+    }
+    return count;
+}
+
+/* From hardly more than the longest request takes to more than all take. */
+static void draw_pools(struct sim_world *world, struct rng *rng)
+{
+    struct engine_core_options *core = &world->core_options;
+    uint32_t longest =
+        (core->max_seq + core->tokens_per_block - 1) / core->tokens_per_block;
+    bool is_roomy = world->options.without_faults || sim_chance(rng, 128);
+    bool has_host = sim_chance(rng, 640);
+    for (uint32_t i = 0; i < core->group_count; i++) {
+        uint32_t lives = lives_in(core, i);
+        uint32_t extra = is_roomy ? longest * core->max_batch * 4
+                                  : sim_range(rng, 0, 2 + longest);
+        core->page_counts[i] = lives * (longest + 2) + extra;
+        core->host_page_counts[i] =
+            has_host ? sim_range(rng, 4, 2 * core->page_counts[i]) : 0;
+    }
+}
+
+/* A quarter of the seeds has prompts so long that waiting for one pays. */
+static void draw_lengths(struct sim_world *world, struct rng *rng)
+{
+    struct engine_core_options *core = &world->core_options;
+    struct sim_load *load = &world->load;
+    bool is_long = sim_chance(rng, 256);
+    core->tokens_per_block = is_long ? 2 : 2u << sim_range(rng, 0, 2);
+    load->prompt_max =
+        is_long ? sim_range(rng, 160, 300) : sim_range(rng, 12, 48);
+    load->output_max = is_long ? sim_range(rng, 2, 12) : sim_range(rng, 4, 64);
+    core->max_seq = load->prompt_max + load->output_max + sim_range(rng, 0, 8);
+    load->stem_count = sim_range(rng, 1, SIM_STEM_MAX);
+    load->stem_tokens =
+        is_long ? sim_range(rng, 60, 150) : sim_range(rng, 4, 24);
+}
+
+/* Who never evicts shows least: one seed in eight. */
+static enum sched_policy draw_policy(struct rng *rng)
+{
+    if (sim_chance(rng, 128)) {
+        return SCHED_GUARANTEED_NO_EVICT;
+    }
+    return sim_chance(rng, 300) ? SCHED_BOUNDED_OVERCOMMIT
+                                : SCHED_MAX_UTILIZATION;
+}
+
+static void draw_limits(struct sim_world *world, struct rng *rng)
+{
+    struct engine_core_options *core = &world->core_options;
+    static const uint32_t UNITS[] = {1, 2, 4, 16};
+    core->max_batch = sim_range(rng, 2, 8);
+    core->chunk_unit = UNITS[rng_below(rng, 4)];
+    core->is_chunked = !sim_chance(rng, 200);
+    core->row_count_max = core->max_batch + core->chunk_unit +
+                          sim_range(rng, 0, world->load.prompt_max);
+    if (!core->is_chunked) {
+        /* Whole prompts only: a turn must be able to hold the longest. */
+        core->row_count_max = core->max_batch + core->max_seq;
+        core->chunk_tokens = core->row_count_max;
+    } else if (sim_chance(rng, 640)) {
+        core->chunk_tokens =
+            sim_range(rng, core->chunk_unit, core->row_count_max);
+    }
+    core->score_row_max = sim_range(rng, core->chunk_unit, 32);
+    core->turn_ns_max = (uint64_t)sim_range(rng, 2, 50) * 1000000;
+    core->queue_limit = sim_range(rng, 2, 24);
+    core->vocab_size = SIM_VOCABULARY;
+    core->policy = draw_policy(rng);
+    core->is_shortest_first = sim_chance(rng, 512);
+    core->enable_prefix_waits = sim_chance(rng, 768);
+    core->enable_block_reuse = !sim_chance(rng, 64);
+    core->enable_partial_reuse = sim_chance(rng, 640);
+    core->is_mixed = sim_chance(rng, 512);
+    core->kv_transfer_timeout_ns = (uint64_t)sim_range(rng, 50, 2000) * 1000000;
+    for (uint32_t i = 0; i < sizeof(core->secret); i++) {
+        core->secret[i] = (uint8_t)rng_below(rng, 256);
+    }
+}
+
+/* A hand-off moves the pages of one life cycle. */
+static void draw_load(struct sim_world *world, struct rng *rng)
+{
+    struct sim_load *load = &world->load;
+    struct engine_core_options *core = &world->core_options;
+    core->session_max = core->life_count == 1 && sim_chance(rng, 768)
+                            ? sim_range(rng, 1, 6)
+                            : 0;
+    if (core->session_max > 0) {
+        load->handoff = sim_range(rng, 0, 400);
+        load->receive = sim_range(rng, 0, 300);
+    }
+    load->choice_max = sim_chance(rng, 512) ? 1 : sim_range(rng, 2, 4);
+    if (load->choice_max > core->max_batch) {
+        load->choice_max = core->max_batch;
+    }
+    load->score = core->is_chunked && sim_chance(rng, 256) ? 150 : 0;
+    load->again = sim_range(rng, 0, 300);
+    load->scope_count = sim_chance(rng, 768) ? 1 : 2;
+}
+
+/* One seed in eight meets no fault at all, so that faults do not hide what goes
+ * wrong without them. */
+static void draw_hostility(struct sim_world *world, struct rng *rng)
+{
+    struct sim_hostility *bad = &world->hostility;
+    bad->arrival = sim_range(rng, 100, 700);
+    bad->burst_max = sim_range(rng, 1, 6);
+    bool is_calm = sim_chance(rng, 128);
+    if (world->options.without_faults) {
+        return;
+    }
+    bad->cancel = is_calm ? 20 : sim_range(rng, 10, 120);
+    bad->copy_rest = is_calm ? 0 : sim_range(rng, 0, 900);
+    if (is_calm) {
+        return;
+    }
+    bad->deadline = sim_range(rng, 0, 100);
+    bad->abort = sim_chance(rng, 512) ? sim_range(rng, 1, 80) : 0;
+    bad->fail = sim_chance(rng, 128) ? sim_range(rng, 1, 20) : 0;
+    bad->copy_fail = sim_chance(rng, 300) ? sim_range(rng, 1, 60) : 0;
+    bad->transfer_fail = sim_range(rng, 0, 200);
+    bad->transfer_mute = sim_range(rng, 0, 60);
+    bad->hold_events = sim_chance(rng, 512) ? sim_range(rng, 1, 300) : 0;
+    bad->stop = sim_chance(rng, 64) ? 20 : 0;
+}
+
+void sim_draw(struct sim_world *world)
+{
+    struct rng root = rng_from_seed(world->options.seed);
+    struct rng rng = rng_child(&root, 1);
+    world->load_rng = rng_child(&root, 2);
+    world->world_rng = rng_child(&root, 3);
+    world->transfer_rng = rng_child(&root, 4);
+    draw_lengths(world, &rng);
+    draw_lives(world, &rng);
+    draw_limits(world, &rng);
+    draw_pools(world, &rng);
+    draw_load(world, &rng);
+    draw_hostility(world, &rng);
+    const struct engine_core_options *core = &world->core_options;
+    world->hash =
+        (struct model_hash_options){.vocab_size = core->vocab_size,
+                                    .context_length = core->max_seq,
+                                    .layer_count = sim_range(&rng, 1, 2),
+                                    .tokens_per_block = core->tokens_per_block,
+                                    .seed = rng_next(&rng),
+                                    .life_count = core->life_count};
+    memcpy(world->hash.lives, core->lives, sizeof(core->lives));
+    world->core_options.enable_prefix_waits &= !world->options.without_waits;
+}
