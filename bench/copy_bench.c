@@ -1,20 +1,23 @@
 /* How fast device/copy_host moves pages of a size, from submit to the poll of a
  * sleeping owner, beside a memcpy of the same pages by the owner itself. Runs of
  * 256 MiB, more than the caches hold; 4 KiB alone shows what one hand-over
- * costs. A line of JSON each.
+ * costs.
  *
  * usage: copy_bench [THREADS]      (default: the CPUs) */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "device/copy_host.h"
-#include "io/clock.h"
 #include "io/mailbox.h"
 #include "io/thread.h"
+#include "line.h"
 
-enum { RUNS = 9, PAGES_MAX = 1024, SUBMISSIONS = 64, SPAN = 256 << 20 };
+enum {
+    RUNS = 9,
+    PAGES_MAX = 1024,
+    SUBMISSIONS = 64,
+    SPAN = 256 << 20,
+    SMALLEST_AIM = 65536, /* no page of KV is much smaller */
+};
 
 struct bench {
     struct io_waker *waker;
@@ -82,46 +85,51 @@ static void run_memcpy(struct bench *b, size_t count, size_t bytes)
     }
 }
 
-static int compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 static double seconds_of(struct bench *b,
                          void (*run)(struct bench *, size_t, size_t),
                          size_t count, size_t bytes)
 {
-    uint64_t times[RUNS];
+    double times[RUNS];
     run(b, count, bytes);
     for (int i = 0; i < RUNS; i++) {
         uint64_t begin = io_clock_now_ns();
         run(b, count, bytes);
-        times[i] = io_clock_now_ns() - begin;
+        times[i] = line_ns_since(begin, 1);
     }
-    qsort(times, RUNS, sizeof(times[0]), compare);
-    return (double)times[RUNS / 2] / 1e9;
+    return line_median(times, RUNS) / 1e9;
 }
 
-static void bench_pages(struct bench *b, const char *name, size_t bytes)
+static void bench_pages(struct bench *b, const char *size, size_t bytes)
 {
     size_t count = SPAN / bytes;
     double ours = seconds_of(b, run_copier, count, bytes);
     double plain = seconds_of(b, run_memcpy, count, bytes);
-    printf("{\"bench\":\"copy\",\"name\":\"pages_%s_threads_%u\",\"value\":"
-           "%.2f,\"unit\":\"GB/s\",\"against\":\"memcpy\",\"ratio\":%.2f,"
-           "\"runs\":%d}\n",
-           name, b->thread_count, SPAN / 1e9 / ours, plain / ours, RUNS);
-    fflush(stdout);
+    char name[64];
+    char against[64];
+    snprintf(name, sizeof(name), "pages of %s, %u threads", size,
+             b->thread_count);
+    snprintf(against, sizeof(against), "memcpy, %.2f GB/s", SPAN / 1e9 / plain);
+    line_print(&(struct line){.bench = "copy",
+                              .name = name,
+                              .value = SPAN / 1e9 / ours,
+                              .unit = "GB/s",
+                              .against = against,
+                              .ratio = plain / ours,
+                              .aim = bytes >= SMALLEST_AIM ? 0.9 : 0,
+                              .runs = RUNS});
 }
 
+/* What handing over costs, to a thread that sleeps and back. */
 static void bench_one(struct bench *b)
 {
-    double ours = seconds_of(b, run_copier, 1, 4096);
-    printf("{\"bench\":\"copy\",\"name\":\"one_4kib_threads_%u\",\"value\":"
-           "%.1f,\"unit\":\"us\",\"runs\":%d}\n",
-           b->thread_count, ours * 1e6, RUNS);
+    char name[64];
+    snprintf(name, sizeof(name), "one page of 4 KiB, %u threads",
+             b->thread_count);
+    line_print(&(struct line){.bench = "copy",
+                              .name = name,
+                              .value = seconds_of(b, run_copier, 1, 4096) * 1e6,
+                              .unit = "us",
+                              .runs = RUNS});
 }
 
 int main(int argc, char **argv)
@@ -146,10 +154,10 @@ int main(int argc, char **argv)
     };
     stop_on(device_copier_host_create(&options, &b.copier), "copier");
     bench_one(&b);
-    bench_pages(&b, "4kib", 4096);
-    bench_pages(&b, "64kib", 65536);
-    bench_pages(&b, "1mib", 1 << 20);
-    bench_pages(&b, "128mib", 128 << 20);
+    bench_pages(&b, "4 KiB", 4096);
+    bench_pages(&b, "64 KiB", 65536);
+    bench_pages(&b, "1 MiB", 1 << 20);
+    bench_pages(&b, "128 MiB", 128 << 20);
     device_copier_destroy(b.copier);
     io_waker_destroy(b.waker);
     mem_free(b.from);

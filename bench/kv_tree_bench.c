@@ -1,17 +1,12 @@
 /* What the tree of cached prefixes and its event log cost: two life cycles (full
  * attention and a window of 4096), 32 tokens a block, 128 prompts of 2048 blocks
- * that share nothing, so that no look-up finds its memory warm. A line of JSON
- * each, the best of some runs.
+ * that share nothing, so that no look-up finds its memory warm. The
+ * best of some runs.
  *
  * usage: kv_tree_bench */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/mem.h"
-#include "base/rng.h"
-#include "io/clock.h"
 #include "kv/events_tree.h"
 #include "kv/tree.h"
+#include "line.h"
 
 enum {
     B = 32,
@@ -36,13 +31,15 @@ struct bench {
 };
 
 static void print_line(const char *name, double value, const char *unit,
-                       double goal)
+                       double goal, double aim)
 {
-    printf("{\"bench\":\"kv_tree\",\"name\":\"%s\",\"value\":%.2f,\"unit\":"
-           "\"%s\",\"against\":null,\"ratio\":null,\"goal\":%.2f,\"aim\":null,"
-           "\"runs\":%d}\n",
-           name, value, unit, goal, RUNS);
-    fflush(stdout);
+    line_print(&(struct line){.bench = "kv",
+                              .name = name,
+                              .value = value,
+                              .unit = unit,
+                              .goal = goal,
+                              .aim = aim,
+                              .runs = RUNS});
 }
 
 /* No page is ever lost for room here. */
@@ -212,13 +209,14 @@ static void bench_prompts(struct bench *bench)
                 NODES;
     }
     destroy(bench);
-    print_line("insert", insert_ns, "ns/block", 80);
-    print_line("probe_2048_blocks", probe_ns, "ns", 5000);
-    print_line("probe_again_2048_blocks", again_ns, "ns", 500);
-    print_line("match_nodes", claim_ns, "ns/block", 40);
-    print_line("event_stored", event_ns, "ns/block", 40);
-    print_line("metadata_2_lives", bytes - token_bytes, "bytes/block", 160);
-    print_line("metadata_2_lives_with_ids", bytes, "bytes/block", 298);
+    print_line("tree: insert, a block", insert_ns, "ns", 0, 80);
+    print_line("tree: first probe of 2048 blocks", probe_ns, "ns", 0, 5000);
+    print_line("tree: repeat probe of 2048 blocks", again_ns, "ns", 500, 0);
+    print_line("tree: match with its nodes, a block", claim_ns, "ns", 0, 40);
+    print_line("event of a stored block", event_ns, "ns", 0, 40);
+    print_line("tree: metadata of a block, two groups", bytes - token_bytes,
+               "bytes", 0, 160);
+    print_line("tree: metadata of a block with ids", bytes, "bytes", 0, 298);
     mem_free(nodes);
 }
 
@@ -252,7 +250,7 @@ static void bench_siblings(struct bench *bench)
         sum += kv_tree_match(bench->tree, &prompt, NULL).usable;
     }
     double ns = (double)(io_clock_now_ns() - begin) / SIBLINGS;
-    print_line("match_among_10000_siblings", ns, "ns", 5000);
+    print_line("tree: match among 10000 siblings", ns, "ns", 0, 5000);
     if (sum != (uint64_t)SIBLINGS * (2 * B - 1)) {
         fprintf(stderr, "kv_tree_bench: siblings matched wrongly\n");
         exit(1);
@@ -302,8 +300,8 @@ static void bench_long_chain(struct bench *bench)
         }
         destroy(bench);
     }
-    print_line("drop_subtree_32768_blocks", drop_ms, "ms", 5);
-    print_line("drop_leaf_by_leaf", leaf_ns, "ns/block", 300);
+    print_line("tree: drop of 32768 blocks", drop_ms, "ms", 5, 0);
+    print_line("tree: drop leaf by leaf, a block", leaf_ns, "ns", 0, 300);
 }
 
 int main(void)

@@ -1,16 +1,13 @@
 /* What names of blocks cost: private keys beside a chain of SHA-256 over the
  * same tokens, the longest cached prefix among 8192 cached blocks, and the whole
  * first look-up of a prompt of 65536 tokens, of which a part is cached. The best
- * of many runs; a line of JSON each.
+ * of many runs.
  *
  * usage: prefix_bench */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/digest.h"
-#include "base/mem.h"
-#include "base/rng.h"
-#include "io/clock.h"
+#include "line.h"
 #include "prefix/digests.h"
 #include "prefix/keys.h"
 #include "prefix/table.h"
@@ -43,20 +40,14 @@ static void use(const void *result)
 static void print_line(const char *name, double value, const char *unit,
                        const char *against, double ratio, double goal)
 {
-    char ratio_text[32] = "null";
-    char goal_text[32] = "null";
-    if (against != NULL) {
-        snprintf(ratio_text, sizeof(ratio_text), "%.2f", ratio);
-    }
-    if (goal > 0) {
-        snprintf(goal_text, sizeof(goal_text), "%.2f", goal);
-    }
-    printf("{\"bench\":\"prefix\",\"name\":\"%s\",\"value\":%.2f,\"unit\":"
-           "\"%s\",\"against\":%s%s%s,\"ratio\":%s,\"goal\":%s,"
-           "\"aim\":null,\"runs\":%d}\n",
-           name, value, unit, against == NULL ? "" : "\"",
-           against == NULL ? "null" : against, against == NULL ? "" : "\"",
-           ratio_text, goal_text, RUNS);
+    line_print(&(struct line){.bench = "prefix",
+                              .name = name,
+                              .value = value,
+                              .unit = unit,
+                              .against = against,
+                              .ratio = ratio,
+                              .goal = goal,
+                              .runs = RUNS});
 }
 
 /* Least nanoseconds of `call` over the runs. */
@@ -177,16 +168,16 @@ static void bench_keys(struct world *world)
     double sha256 = sha256_ns(world);
     for (int i = 0; prefix_pmac_bodies()[i] != NULL; i++) {
         char name[64];
-        snprintf(name, sizeof(name), "key_%s", prefix_pmac_bodies()[i]->name);
+        snprintf(name, sizeof(name), "tag, %s", prefix_pmac_bodies()[i]->name);
         double ns = keys_ns(world, prefix_pmac_bodies()[i]);
         bool is_best = i == 0; /* the others are only reported */
         print_line(name, ns, "ns a block", NULL, 0, is_best ? 25 : 0);
-        snprintf(name, sizeof(name), "key_rate_%s",
+        snprintf(name, sizeof(name), "tags, rate, %s",
                  prefix_pmac_bodies()[i]->name);
         print_line(name, 1e3 / ns, "M blocks/s", "SHA-256 chain", sha256 / ns,
                    is_best ? 8 : 0);
     }
-    print_line("sha256_chain", sha256, "ns a block", NULL, 0, 0);
+    print_line("SHA-256 chain", sha256, "ns a block", NULL, 0, 0);
     for (int algo = 0; algo < PREFIX_HASH_ALGO_COUNT; algo++) {
         print_line(prefix_hash_algo_name(algo), public_ns(world, algo),
                    "ns a block", NULL, 0, 0);
@@ -196,21 +187,22 @@ static void bench_keys(struct world *world)
 static void bench_table(struct world *world)
 {
     fill_table(world, LONG_BLOCKS, LONG_BLOCKS);
-    print_line("longest_of_8192_all", longest_ns(world, 0, LONG_BLOCKS), "ns",
-               NULL, 0, 500);
+    print_line("look-up of 8192 blocks, all cached",
+               longest_ns(world, 0, LONG_BLOCKS), "ns", NULL, 0, 500);
     fill_table(world, LONG_BLOCKS, 5000);
-    print_line("longest_of_8192_part", longest_ns(world, 0, 5000), "ns", NULL,
-               0, 500);
-    print_line("longest_of_8192_again", longest_ns(world, 5000, 5000), "ns",
-               NULL, 0, 500);
+    print_line("look-up of 8192 blocks, 5000 cached",
+               longest_ns(world, 0, 5000), "ns", NULL, 0, 500);
+    print_line("the same again, its answer as a guess",
+               longest_ns(world, 5000, 5000), "ns", NULL, 0, 500);
     fill_table(world, TABLE_BLOCKS, 5000);
-    print_line("longest_of_1048576_part", longest_ns(world, 0, 5000), "ns",
-               NULL, 0, 500);
+    print_line("look-up of 8192 blocks, 1048576 cached",
+               longest_ns(world, 0, 5000), "ns", NULL, 0, 500);
     fill_table(world, TABLE_BLOCKS, 1500);
     double ns = first_look_up_ns(world);
     double sha256 = sha256_look_up_ns(world);
-    print_line("first_look_up_65536", ns, "ns a block", NULL, 0, 40);
-    print_line("first_look_up_rate_65536", 1e3 / ns, "M blocks/s",
+    print_line("first look-up of 65536 tokens, tags and all", ns, "ns a block",
+               NULL, 0, 40);
+    print_line("first look-up of 65536 tokens, rate", 1e3 / ns, "M blocks/s",
                "SHA-256 look-up", sha256 / ns, 8);
 }
 
