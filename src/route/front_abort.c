@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { TRY_COUNT_MAX = 3 };
+
 static void on_head(void *context, struct http_call *call)
 {
     (void)context;
@@ -17,26 +19,34 @@ static void on_body(void *context, struct http_call *call, struct span bytes)
     (void)bytes;
 }
 
+static void try_once(struct front_abort *abort);
+
+/* It is idempotent: what broke on the way is said again. A server that is gone
+ * holds nothing; else its own deadline frees what it holds. */
 static void on_end(void *context, struct http_call *call,
                    enum http_call_end end, const char *text)
 {
-    struct route_front *front = context;
+    struct front_abort *abort = context;
     (void)call;
-    (void)end;
     (void)text;
-    front->abort_count--;
+    bool is_worth_it = end != HTTP_CALL_COMPLETE && end != HTTP_CALL_REFUSED;
+    if (is_worth_it && abort->tries < TRY_COUNT_MAX) {
+        try_once(abort);
+        return;
+    }
+    *abort = (struct front_abort){0};
 }
 
 static const struct http_call_handler HANDLER = {on_head, on_body, on_end};
 
-void front_abort(struct route_front *front, int32_t server, int64_t id)
+static void try_once(struct front_abort *abort)
 {
-    const struct io_address *address = &front->pool.servers[server].address;
+    struct route_front *front = abort->front;
+    const struct io_address *address =
+        &front->pool.servers[abort->server].address;
     char body[64];
-    if (front->abort_count >= FRONT_ABORT_COUNT_MAX) {
-        return; /* the worker's own deadline frees it */
-    }
-    snprintf(body, sizeof(body), "{\"disagg_request_id\":%" PRId64 "}", id);
+    snprintf(body, sizeof(body), "{\"disagg_request_id\":%" PRId64 "}",
+             abort->id);
     struct http_call_options options = {
         .host = address->host,
         .port = address->port,
@@ -46,10 +56,24 @@ void front_abort(struct route_front *front, int32_t server, int64_t id)
         .body = span_of(body, strlen(body)),
         .total_ns_max = 2000000000ull,
         .handler = &HANDLER,
-        .context = front,
+        .context = abort,
     };
     struct http_call *call;
-    if (http_call_start(front->client, &options, &call) == OK) {
-        front->abort_count++;
+    abort->tries++;
+    if (http_call_start(front->client, &options, &call) != OK) {
+        *abort = (struct front_abort){0};
+    }
+}
+
+void front_abort(struct route_front *front, int32_t server, int64_t id)
+{
+    for (uint32_t i = 0; i < FRONT_ABORT_COUNT_MAX; i++) {
+        struct front_abort *abort = &front->aborts[i];
+        if (abort->front == NULL) {
+            *abort = (struct front_abort){
+                .front = front, .server = server, .id = id};
+            try_once(abort);
+            return;
+        }
     }
 }

@@ -30,6 +30,14 @@ struct front_probe {
     char fault[FRONT_FAULT_SIZE]; /* why its server is not ready; or "" */
 };
 
+/* Word to a server that nobody wants this hand-off any more. */
+struct front_abort {
+    struct route_front *front; /* NULL: free */
+    int64_t id;
+    int32_t server;
+    uint32_t tries;
+};
+
 struct front_session;
 struct front_forward;
 
@@ -51,7 +59,7 @@ struct route_front {
     struct front_forward *forwards;
     uint32_t open_count; /* sessions and forwards */
     uint32_t open_count_max;
-    uint32_t abort_count;
+    struct front_abort aborts[FRONT_ABORT_COUNT_MAX];
     uint64_t start_ns;
     bool was_ready; /* each role has had a server */
     bool is_retry_off; /* TRTLLM_DISAGG_NO_RETRY */

@@ -423,6 +423,31 @@ static void internal_fields_are_refused(void **state)
     mock_end(&c);
 }
 
+/* Word that breaks on its way is said again: else a worker keeps pages of a
+ * client that left until its own deadline. */
+static void a_torn_abort_is_said_again(void **state)
+{
+    struct mock_cluster c;
+    struct mock_reply reply;
+    (void)state;
+    mock_prepare(&c);
+    mock_add(&c.ctx, (struct mock_step){.end = MOCK_HANG});
+    c.ctx.abort_cuts = 2;
+    begin(&c);
+    mock_send(&c, "POST", "/v1/chat/completions", CHAT, NULL, &reply);
+    for (int i = 0; i < 1000 && c.ctx.post_count == 0; i++) {
+        io_loop_turn(c.loop, 2000000);
+    }
+    http_call_cancel(reply.call);
+    for (int i = 0; i < 1000 && c.ctx.abort_count < 3; i++) {
+        io_loop_turn(c.loop, 2000000);
+    }
+    assert_int_equal(c.ctx.abort_count, 3);
+    assert_string_equal(c.ctx.aborts[0], c.ctx.aborts[2]);
+    buf_finish(&reply.body);
+    mock_end(&c);
+}
+
 /* [serve T89] a client that leaves during prefill: the worker sees it at once,
  * and both workers are told to let go. */
 static void a_leaving_client_ends_the_leg(void **state)
@@ -954,6 +979,7 @@ int main(void)
         cmocka_unit_test(a_worker_error_keeps_its_status),
         cmocka_unit_test(without_workers_the_answer_is_503),
         cmocka_unit_test(internal_fields_are_refused),
+        cmocka_unit_test(a_torn_abort_is_said_again),
         cmocka_unit_test(a_leaving_client_ends_the_leg),
         cmocka_unit_test(a_leaving_client_ends_a_stream),
         cmocka_unit_test(the_deadline_is_a_504),

@@ -45,6 +45,7 @@ struct mock_worker {
     char auth[MOCK_NOTE_MAX][128];
     char deadline[MOCK_NOTE_MAX][32];
     char evil[MOCK_NOTE_MAX][32];
+    int abort_cuts; /* so many are torn before they are answered */
     int abort_count;
     char aborts[MOCK_NOTE_MAX][64];
     int gone_count;
@@ -127,6 +128,11 @@ static inline void mock_on_request(void *context,
     if (span_equals_string(path, "/v1/disagg/abort")) {
         snprintf(worker->aborts[worker->abort_count++ % MOCK_NOTE_MAX], 64,
                  "%.*s", (int)body.size, (const char *)body.data);
+        if (worker->abort_cuts > 0) {
+            worker->abort_cuts--;
+            http_exchange_cut(exchange);
+            return;
+        }
         http_exchange_reply(exchange, 404, "application/json", NULL,
                             span_of_string("{}"));
     } else if (span_equals_string(path, "/health")) {
