@@ -70,7 +70,8 @@ void sched_unit_init(struct sched_unit *unit, enum sched_kind kind,
 
 /* What the pass asks of the cache; `context` comes first. */
 struct sched_cache {
-    /* Tokens of a prompt that are here now; no claim. */
+    /* Tokens of a prompt that are here now; no claim. unit->probed still holds
+     * the answer of the last time. */
     uint32_t (*probe)(void *context, const struct sched_unit *unit);
     /* CONTEXT or RECEIVE without a sequence: look up, claim, make it ACTIVE, and
      * set aside what the policy asks (`reserve_tokens` in all; 0: nothing).

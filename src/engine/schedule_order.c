@@ -89,10 +89,10 @@ static void sort(struct sched *sched)
 
 static void rank(struct sched *sched, struct sched_unit *unit)
 {
-    unit->probed = 0;
-    if (!unit->is_started && sched->cache->probe != NULL) {
-        unit->probed = sched->cache->probe(sched->cache->context, unit);
-    }
+    /* The cache may know it from last time, by what stands there still. */
+    bool is_asked = !unit->is_started && sched->cache->probe != NULL;
+    unit->probed =
+        is_asked ? sched->cache->probe(sched->cache->context, unit) : 0;
     sched->ranked[sched->ranked_count++] =
         (struct sched_ranked){.rank = rank_of(sched, unit), .unit = unit};
 }

@@ -47,6 +47,7 @@ static uint32_t probe(void *context, const struct sched_unit *unit)
         return unit->probed;
     }
     struct kv_prompt prompt = prompt_of(unit);
+    prompt.guess = unit->probed / core->options.tokens_per_block;
     item->probed_epoch = unit_lane(unit) == NULL ? epoch_of(core) : 0;
     return kv_manager_probe(core->cache, &prompt).usable;
 }

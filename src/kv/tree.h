@@ -55,6 +55,7 @@ struct kv_prompt {
     uint32_t key_count; /* at least token_count / tokens_per_block */
     const int32_t *tokens;
     uint32_t token_count; /* looked up: the prompt without its last token */
+    uint32_t guess; /* blocks found last time, or 0; wrong ones only cost */
 };
 
 struct kv_match {

@@ -82,8 +82,8 @@ static struct end match_raw(const struct kv_tree *tree,
     uint32_t full = prompt->token_count / tree->options.tokens_per_block;
     CHECK(full <= prompt->key_count);
     uint32_t id;
-    uint32_t run =
-        prefix_table_find_longest(tree->table, prompt->keys, full, 0, &id);
+    uint32_t run = prefix_table_find_longest(tree->table, prompt->keys, full,
+                                             prompt->guess, &id);
     struct end end = {
         .node = run > 0 ? id : KV_NODE_NONE,
         .tokens = run * tree->options.tokens_per_block,

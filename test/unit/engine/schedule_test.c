@@ -451,6 +451,32 @@ static void starved_prompt_goes_first(void **state)
     sched_destroy(sched);
 }
 
+static uint32_t probe_last(void *context, const struct sched_unit *unit)
+{
+    return unit->probed == 0 ? mock_probe(context, unit) : unit->probed;
+}
+
+/* A cache that has nothing new to say may repeat what it said: the answer of the
+ * last pass is still there when it is asked. */
+static void last_answer_is_there_when_the_cache_is_asked(void **state)
+{
+    (void)state;
+    struct sched_options options = options_of(SCHED_MAX_UTILIZATION);
+    struct sched *sched = create(&options);
+    struct mock mock;
+    mock_init(&mock, 32);
+    mock.cache.probe = probe_last;
+    mock.page_count = 4;
+    struct mock_unit *prompt = mock_add(&mock, SCHED_CONTEXT, 1000);
+    prompt->reusable = 320;
+    mock_pass(&mock, sched);
+    assert_int_equal(prompt->unit.probed, 320);
+    prompt->reusable = 0;
+    mock_pass(&mock, sched);
+    assert_int_equal(prompt->unit.probed, 320);
+    sched_destroy(sched);
+}
+
 /* Put away in one pass, it may not push others out for 32. */
 static void suspended_one_does_not_push_back(void **state)
 {
@@ -561,6 +587,7 @@ int main(void)
         cmocka_unit_test(veto_gives_everything_back),
         cmocka_unit_test(long_prompt_yields_but_not_for_ever),
         cmocka_unit_test(starved_prompt_goes_first),
+        cmocka_unit_test(last_answer_is_there_when_the_cache_is_asked),
         cmocka_unit_test(suspended_one_does_not_push_back),
         cmocka_unit_test(pending_free_pages_are_waited_for),
         cmocka_unit_test(receive_without_pages_holds_back_the_younger),
