@@ -1,6 +1,7 @@
 #include "http/connection.h"
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 enum {
@@ -368,7 +369,10 @@ void http_connection_answered(struct http_exchange *exchange)
     http_parser_reset(exchange->parser);
     exchange->state = CONNECTION_IDLE;
     exchange->sent_seen = io_stream_sent(exchange->stream);
-    io_timer_start(exchange->timer, server->options.keep_alive_ns);
+    /* Who still reads the answer is not idle, only perhaps slow. */
+    bool is_read = io_stream_pending(exchange->stream) > 0;
+    io_timer_start(exchange->timer,
+                   is_read ? STALL_NS : server->options.keep_alive_ns);
 }
 
 /* Nothing was taken of what we want to send for a whole interval. */
@@ -387,6 +391,8 @@ static void on_limit(void *context)
                        (struct http_refusal){408, "the request took too long"});
     } else if (io_stream_pending(exchange->stream) > 0) {
         if (is_stalled(exchange)) {
+            log_info("http", "a client that took nothing for %d s is cut off",
+                     (int)(STALL_NS / 1000000000u));
             http_connection_cut(exchange);
         } else {
             io_timer_start(exchange->timer, STALL_NS);

@@ -318,6 +318,35 @@ static void stream_pushes_back(void **state)
     assert_true(raw.got.size > (size_t)count * PIECE);
 }
 
+/* A reader that pauses for several keep-alive times while the answer's end is on
+ * its way still gets all of it. */
+static void pausing_reader_gets_the_end(void **state)
+{
+    (void)state;
+    enum { PIECE = 64 << 10 };
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    io_stream_set_reading(raw.stream, false);
+    http_exchange_begin(held, 200, NULL, NULL);
+    uint8_t *piece = mem_new(PIECE);
+    int count = 0;
+    while (http_exchange_write(held, span_of(piece, PIECE)) && count < 1000) {
+        count++;
+        io_loop_turn(loop, 0);
+    }
+    mem_free(piece);
+    http_exchange_end(held);
+    held = NULL;
+    for (int i = 0; i < 20; i++) {
+        io_loop_turn(loop, 10000000);
+    }
+    io_stream_set_reading(raw.stream, true);
+    TURN_UNTIL(loop, ends_with("0\r\n\r\n") || raw.is_closed);
+    assert_true(ends_with("0\r\n\r\n"));
+    assert_true(raw.got.size > (size_t)count * PIECE);
+}
+
 /* Cut: the connection closes and the terminator never came. */
 static void cut_is_visible(void **state)
 {
@@ -494,6 +523,7 @@ int main(void)
         HASTY(large_body_is_refused),
         HASTY(slow_request_is_refused),
         HASTY(idle_connection_is_closed),
+        HASTY(pausing_reader_gets_the_end),
         TEST(refused_connection_carries_nothing_more),
         TEST(drain_finishes_what_is_open),
         TEST(close_cuts_and_tells),
