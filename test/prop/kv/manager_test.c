@@ -1,5 +1,7 @@
 /* Random work on small caches of random shape, with memory behind them.
- * [engine F1] [engine F2] [engine F3]
+ * [engine F1] [engine F2] [engine F3] [engine I5] [engine I6] [engine I7]
+ * [engine I12] [engine I13] [engine I14] [engine I15] [engine I17] [engine I18]
+ * [engine I20]
  *
  * After every operation the manager proves itself valid, every page that can be
  * found or seen holds what its tokens say, and a call that failed has changed

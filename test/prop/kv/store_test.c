@@ -5,7 +5,8 @@
  * the store; what a take moves and drops is what a plain reading of engine.md
  * 1.10 says. A copy engine does orders in any sequence that their waits allow,
  * fails some, and writes bytes: every page that is not lost holds what was
- * written into it, and a lost one does not. */
+ * written into it, and a lost one does not. [engine I1] [engine I2] [engine I3]
+ * [engine I4] [engine I8] [engine I9] [engine I10] */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Two hundred requests through a pool a few blocks above what one of them needs,
  * under each capacity policy, with and without a level below: all of them end,
  * with exactly the tokens that the model gives when nobody else is there, however
- * often they were put away, paused or computed anew. */
+ * often they were put away, paused or computed anew. [engine I27] [engine I40] */
 #include "unit/engine/rig.h"
 
 enum { REQUESTS = 200 };

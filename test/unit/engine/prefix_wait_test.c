@@ -202,7 +202,7 @@ static void each_waiter_gets_its_own_point(void **state)
     destroy(&world);
 }
 
-/* [engine T73] */
+/* [engine T73] [engine I42] */
 static void owner_that_is_not_admitted_is_no_reason_to_wait(void **state)
 {
     (void)state;
@@ -224,7 +224,7 @@ static void owner_that_is_not_admitted_is_no_reason_to_wait(void **state)
     destroy(&world);
 }
 
-/* [engine T74] [engine T78] [engine T83] */
+/* [engine T74] [engine T78] [engine T83] [engine I41] */
 static void stuck_owner_is_waited_for_128_passes_at_most(void **state)
 {
     (void)state;
@@ -326,7 +326,8 @@ static void whole_prompts_share_up_to_the_last_block(void **state)
     destroy(&world);
 }
 
-/* [engine T79] [engine T80] [engine T81] [engine T82] */
+/* [engine T79] [engine T80] [engine T81] [engine T82] [engine I44]
+ * [engine I45] */
 static void who_does_not_qualify_never_waits(void **state)
 {
     (void)state;

@@ -369,7 +369,8 @@ static void receives_go_through_a_window_in_order(void **state)
 }
 
 /* Three decodes, a prompt and a receive get pages, then the group says no: what
- * was free before is free again. [engine T86] */
+ * was free before is free again. [engine T86]
+ * [engine I39] */
 static void veto_gives_everything_back(void **state)
 {
     (void)state;

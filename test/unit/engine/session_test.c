@@ -40,7 +40,8 @@ static void run_context(struct rig *context, struct engine_request *request,
 }
 
 /* The whole journey on one thread: prompt on one core, pages copied, tokens on
- * the other; they are those of a model that was never interrupted. */
+ * the other; they are those of a model that was never interrupted.
+ * [engine T90] */
 static void handed_over_request_gives_the_same_tokens(void **state)
 {
     (void)state;
@@ -80,7 +81,7 @@ static void handed_over_request_gives_the_same_tokens(void **state)
 
 /* Until the engine hears Q its pages are leased, whatever else runs: the prompt
  * is found by the next request, but no page of it comes free. Then they are
- * cached. [transfer T77] */
+ * cached. [transfer T77] [engine I50] */
 static void pages_stay_until_the_transfer_is_quiet(void **state)
 {
     (void)state;
