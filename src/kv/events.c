@@ -158,7 +158,7 @@ static void push(struct kv_events *events, const struct kv_event *event)
 
 static void push_batch(struct kv_events *events)
 {
-    for (uint8_t life = 0; life < KV_LIFE_COUNT_MAX; life++) {
+    for (uint32_t life = 0; life < KV_LIFE_COUNT_MAX; life++) {
         for (uint32_t i = 0; i < events->batch_count; i++) {
             if (events->batch[i].life == life) {
                 push(events, &events->batch[i]);

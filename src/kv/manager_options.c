@@ -79,12 +79,12 @@ static enum err check_counts(const struct kv_manager_options *options,
         }
     }
     uint64_t blocks = (uint64_t)options->block_count_max * options->life_count;
-    if (count + 4 * blocks > PAGE_COUNT_MAX) {
+    unsigned long long all = count + 4 * blocks;
+    if (all > PAGE_COUNT_MAX) {
         return why_say(why, ERR_INVALID,
                        "slot_counts: %llu pages, copies and blocks of a "
                        "sequence are over %u",
-                       (unsigned long long)(count + 4 * blocks),
-                       PAGE_COUNT_MAX);
+                       all, PAGE_COUNT_MAX);
     }
     return OK;
 }

@@ -116,10 +116,10 @@ void kv_watch_drop(struct kv_manager *manager, uint8_t level, uint32_t group,
 
 void kv_manager_clear(struct kv_manager *manager)
 {
-    for (uint8_t level = 0; level < manager->options.level_count; level++) {
+    for (uint32_t level = 0; level < manager->options.level_count; level++) {
         for (uint32_t group = 0; group < manager->options.group_count;
              group++) {
-            kv_watch_drop(manager, level, group, UINT32_MAX);
+            kv_watch_drop(manager, (uint8_t)level, group, UINT32_MAX);
         }
     }
 }

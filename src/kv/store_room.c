@@ -165,9 +165,9 @@ static void do_plan(struct kv_store *store, const struct kv_room *room,
 static void take_all(struct kv_store *store,
                      const uint32_t want[KV_LIFE_COUNT_MAX], kv_ref *refs_out)
 {
-    for (uint8_t life = 0; life < store->options.life_count; life++) {
+    for (uint32_t life = 0; life < store->options.life_count; life++) {
         for (uint32_t i = 0; i < want[life]; i++) {
-            *refs_out++ = kv_page_new(store, life);
+            *refs_out++ = kv_page_new(store, (uint8_t)life);
         }
     }
 }
