@@ -125,12 +125,24 @@ static bool must_wait(struct engine_core *core, struct item *item)
 
 /* Sequence with what it may need set aside, ready to compute; at most `limit`
  * tokens of it are found. */
+/* A receive finds whole blocks: the rest of one that is found in part does not
+ * come from the peer when its window has passed it. */
+static uint32_t whole_blocks(struct engine_core *core,
+                             const struct kv_prompt *prompt)
+{
+    uint32_t found = kv_manager_probe(core->cache, prompt).usable;
+    return found - found % core->options.tokens_per_block;
+}
+
 static enum err try_open(struct engine_core *core, struct sched_unit *unit,
                          uint32_t reserve_tokens, uint32_t limit,
                          struct kv_seq **seq_out)
 {
     struct kv_prompt prompt = prompt_of(unit);
     struct kv_seq *seq = NULL;
+    if (unit->kind == SCHED_RECEIVE && limit > 0) {
+        limit = whole_blocks(core, &prompt);
+    }
     enum err err = kv_seq_open(core->cache, &prompt, limit, &seq);
     if (err != OK) {
         return err;

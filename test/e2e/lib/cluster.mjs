@@ -14,12 +14,20 @@ export const demo = path.join(root, 'models/demo.gguf');
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const limit = (ms) => new Promise((done) => setTimeout(done, ms, 'late').unref());
 
+// What a failed test left running would keep its file from ending.
+const running = new Set();
+if (process.env.NODE_TEST_CONTEXT) {
+  const { after } = await import('node:test');
+  after(() => running.forEach((child) => child.kill('SIGKILL')));
+}
+
 // A child whose output is kept; ends with the test process.
 export class Child {
   constructor(args, options = {}) {
     this.lines = [];
     this.errors = '';
     this.process = spawn(options.program || baton, args, { stdio: ['ignore', 'pipe', 'pipe'], cwd: root, env: { ...process.env, ...options.env } });
+    running.add(this.process);
     let rest = '';
     this.process.stdout.on('data', (data) => {
       rest += data;
@@ -30,6 +38,7 @@ export class Child {
     });
     this.process.stderr.on('data', (data) => { this.errors += data; });
     this.exit = new Promise((done) => this.process.on('exit', (code, signal) => {
+      running.delete(this.process);
       this.code = code ?? signal;
       done(this.code);
     }));

@@ -66,6 +66,8 @@ static inline struct rig *rig_create(const struct engine_core_options *options)
                                             .tokens_per_block =
                                                 options->tokens_per_block,
                                             .seed = 11};
+    rig->hash.life_count = options->life_count;
+    memcpy(rig->hash.lives, options->lives, sizeof(rig->hash.lives));
     rig->model = model_hash_create(&rig->hash);
     assert_int_equal(engine_core_create(options, &why, &rig->core), OK);
     rig->pool.layout = rig->model->info.shape.layouts[0];

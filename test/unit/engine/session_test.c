@@ -79,6 +79,44 @@ static void handed_over_request_gives_the_same_tokens(void **state)
     rig_destroy(generation);
 }
 
+/* A window of 6: of a received prompt only the last blocks come over. A block that
+ * is found in part lies behind the window, its rest never comes, so it must not
+ * become findable as a whole: who asks next gets its own tokens. */
+static void block_found_in_part_is_not_published_by_a_receive(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.policy = SCHED_MAX_UTILIZATION; /* keeps stale pages to publish */
+    options.lives[0].window = 6;
+    options.enable_partial_reuse = true;
+    struct rig *context = rig_create(&options);
+    struct rig *generation = rig_create(&options);
+    struct transfer_command send = {0};
+    struct transfer_command receive = {0};
+    int32_t expected[4];
+    rig_submit(generation, rig_request(1, 1, 18)); /* ends within block 4 */
+    rig_run(generation);
+    struct engine_request *request = half(ENGINE_GENERATION_ONLY, 5, 1, 30);
+    run_context(context, half(ENGINE_CONTEXT_ONLY, 5, 1, 30), request, &send);
+    rig_submit(generation, request);
+    rig_turn(generation);
+    assert_true(rig_take_order(generation, &receive));
+    rig_move_pages(context, &send, generation, &receive);
+    rig_report(context, &send, T | Q, 0, "");
+    rig_report(generation, &receive, T | Q, 0, "");
+    rig_run(context);
+    rig_run(generation);
+    for (uint32_t length = 19; length < 30; length++) {
+        rig_expect(generation, 1, length, 4, expected);
+        rig_submit(generation, rig_request(100 + length, 1, length));
+        rig_run(generation);
+        rig_assert_tokens(generation, 100 + length, 0, expected, 4,
+                          ENGINE_FINISH_LENGTH);
+    }
+    rig_destroy(context);
+    rig_destroy(generation);
+}
+
 /* Until the engine hears Q its pages are leased, whatever else runs: the prompt
  * is found by the next request, but no page of it comes free. Then they are
  * cached. [transfer T77] [engine I50] */
@@ -564,6 +602,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handed_over_request_gives_the_same_tokens),
+        cmocka_unit_test(block_found_in_part_is_not_published_by_a_receive),
         cmocka_unit_test(pages_stay_until_the_transfer_is_quiet),
         cmocka_unit_test(cached_blocks_are_not_asked_for),
         cmocka_unit_test(the_partial_tail_is_always_asked_for),
