@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -16,18 +17,26 @@ struct kv_promise admit_promise(const struct item *item)
         .fork_count = (uint32_t)__builtin_popcount(item->open_choices) - 1};
 }
 
+void admit_need(const struct engine_core *core,
+                const struct kv_promise *promise, uint32_t reused,
+                uint32_t pages_out[KV_LIFE_COUNT_MAX])
+{
+    uint32_t need[KV_LIFE_COUNT_MAX] = {0};
+    kv_manager_need(core->cache, promise, reused, need);
+    memset(pages_out, 0, KV_LIFE_COUNT_MAX * sizeof(pages_out[0]));
+    for (uint32_t i = 0; i < core->options.life_count; i++) {
+        pages_out[core->options.group_of[i]] += need[i];
+    }
+}
+
 /* Would it fit if nobody else were here? */
 static bool fits_alone(const struct engine_core *core,
                        const struct kv_promise *promise)
 {
-    uint32_t need[KV_LIFE_COUNT_MAX] = {0};
-    uint32_t sums[KV_LIFE_COUNT_MAX] = {0};
-    kv_manager_need(core->cache, promise, 0, need);
-    for (uint32_t i = 0; i < core->options.life_count; i++) {
-        sums[core->options.group_of[i]] += need[i];
-    }
+    uint32_t pages[KV_LIFE_COUNT_MAX];
+    admit_need(core, promise, 0, pages);
     for (uint32_t i = 0; i < core->options.group_count; i++) {
-        if (sums[i] > core->options.page_counts[i]) {
+        if (pages[i] > core->options.page_counts[i]) {
             return false;
         }
     }

@@ -201,6 +201,10 @@ void admit_submit(struct engine_core *core, uint64_t now_ns,
                   struct engine_request *request);
 /* All that its choices that are open may need, from the prompt on. */
 struct kv_promise admit_promise(const struct item *item);
+/* Pages by pool group that keeping it takes when `reused` tokens are found. */
+void admit_need(const struct engine_core *core,
+                const struct kv_promise *promise, uint32_t reused,
+                uint32_t pages_out[KV_LIFE_COUNT_MAX]);
 
 /* cache_events.c */
 void cache_events_init(struct engine_core *core);

@@ -341,16 +341,11 @@ static bool fits(void *context, const struct sched_unit *unit, uint32_t tokens)
     if (lanes > 0 && (core->lack.lanes || lanes > core->lanes_free)) {
         return true;
     }
-    struct kv_promise promise = {.token_total = unit->target - tokens};
-    uint32_t need[KV_LIFE_COUNT_MAX] = {0};
-    uint32_t sums[KV_LIFE_COUNT_MAX] = {0};
-    promise.token_total = unit->target;
-    kv_manager_need(core->cache, &promise, unit->target - tokens, need);
-    for (uint32_t i = 0; i < core->options.life_count; i++) {
-        sums[core->options.group_of[i]] += need[i];
-    }
+    struct kv_promise promise = {.token_total = unit->target};
+    uint32_t pages[KV_LIFE_COUNT_MAX];
+    admit_need(core, &promise, unit->target - tokens, pages);
     for (uint32_t i = 0; i < core->options.group_count; i++) {
-        if (sums[i] > kv_manager_room(core->cache, i)) {
+        if (pages[i] > kv_manager_room(core->cache, i)) {
             return false;
         }
     }
