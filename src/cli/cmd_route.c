@@ -54,6 +54,8 @@ static const struct cli_option OPTIONS[] = {
      set_override},
     {"api-key-file", 0, "FILE", "file with that key, one line", set_own},
     {"cors", 0, "ORIGIN", "allow browsers of this origin, or *", set_override},
+    {"schedule-style", 0, "STYLE", "context_first or generation_first",
+     set_override},
     {"server_start_timeout", 't', "SECONDS", "wait for the workers (180)",
      set_override},
     {"request_timeout", 'r', "SECONDS", "longest wait for a worker (180)",
@@ -66,9 +68,9 @@ static const struct cli_option OPTIONS[] = {
 static const struct cli_syntax SYNTAX = {
     .command = "baton route",
     .arguments = "",
-    .about = "Runs a front end: takes OpenAI requests, sends each first to a "
-             "context server and then to a generation server, and relays the "
-             "answer.",
+    .about = "Runs a front end: takes OpenAI requests, sends each to a context "
+             "server and then, or at once, to a generation server, and relays "
+             "the answer.",
     .options = OPTIONS,
 };
 

@@ -7,6 +7,7 @@
 #include "cli/exit.h"
 #include "cli/key_file.h"
 #include "cli/options.h"
+#include "config/route.h"
 #include "config/worker.h"
 #include "io/file.h"
 #include "node/up.h"
@@ -64,6 +65,17 @@ static enum err set_number(void *target, const char *name, const char *value,
     return cli_read_u32(value, 0, 65535, why, &args->port);
 }
 
+/* An option of the front end, checked as it will check it. */
+static enum err set_style(void *target, const char *name, const char *value,
+                          struct why *why)
+{
+    static struct config_route scratch;
+    struct node_up_options *options = &((struct up_args *)target)->options;
+    config_route_init(&scratch);
+    options->schedule_style = value;
+    return config_route_set(&scratch, name, value, why);
+}
+
 /* Options that every worker gets as they are. */
 static enum err set_extra(void *target, const char *name, const char *value,
                           struct why *why)
@@ -104,6 +116,8 @@ static const struct cli_option OPTIONS[] = {
      set_text},
     {"api-key-file", 0, "FILE", "file with that key, one line", set_text},
     {"cors", 0, "ORIGIN", "allow browsers of this origin, or *", set_text},
+    {"schedule-style", 0, "STYLE",
+     "context_first or generation_first (context_first)", set_style},
     {"kv-tokens", 0, "N", "tokens each worker's KV pool holds", set_extra},
     {"max-batch", 0, "N", "sequences a worker runs together", set_extra},
     {"max-seq", 0, "N", "longest prompt and answer together", set_extra},

@@ -15,6 +15,11 @@ struct config_servers {
     char router[32]; /* round_robin */
 };
 
+enum config_schedule_style {
+    CONFIG_ROUTE_CONTEXT_FIRST,
+    CONFIG_ROUTE_GENERATION_FIRST
+};
+
 struct config_route {
     char hostname[256];
     uint32_t port;
@@ -22,6 +27,7 @@ struct config_route {
     struct config_servers context;
     struct config_servers generation;
     int32_t node_id; /* 0..255 */
+    int schedule_style; /* enum config_schedule_style */
     bool allow_request_chat_template;
     bool gen_strip_message_history;
     bool gen_tokids_ctxbytes;

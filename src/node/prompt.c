@@ -301,6 +301,10 @@ struct node_prompt *node_prompt_start(const struct node_prompt_options *options)
     http_events_init(&prompt->events, ANSWER_SIZE_MAX);
     buf_init(&prompt->journey, 65536);
     buf_init(&prompt->model, 1024);
+    if (options->schedule_style != NULL) {
+        buf_printf(&prompt->journey, "%-13s  %s\n", "schedule",
+                   options->schedule_style);
+    }
     next_step(prompt, STEP_MODELS);
     return prompt;
 }

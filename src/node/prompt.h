@@ -20,6 +20,7 @@ struct node_prompt_options {
     const char *api_key;
     const char *text;
     uint32_t max_tokens;
+    const char *schedule_style; /* the journey says so; NULL: nothing */
     /* Where to ask for the journey afterwards. */
     uint32_t worker_count;
     const struct node_prompt_worker *workers;

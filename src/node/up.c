@@ -78,6 +78,7 @@ static void on_cluster_ready(struct up *up)
         .api_key = up->options->api_key,
         .text = up->options->prompt,
         .max_tokens = up->options->max_tokens,
+        .schedule_style = up->options->schedule_style,
         .worker_count = up->worker_count,
         .workers = up->asked,
         .on_end = on_prompt_end,

@@ -29,6 +29,7 @@ struct node_up_options {
     uint32_t max_tokens; /* for the prompt */
     const char *api_key; /* NULL: none */
     const char *cors; /* NULL: none */
+    const char *schedule_style; /* NULL: the front end's default */
     /* More options for each worker, as given: "--kv-tokens", "4096". */
     uint32_t extra_count;
     const char *extra[NODE_UP_EXTRA_MAX];

@@ -129,6 +129,7 @@ enum err up_config_file_open(struct up *up)
     add_yaml_text(&yaml, "internal_request_auth_key", buf_string(&up->key));
     add_yaml_text(&yaml, "api_key", up->options->api_key);
     add_yaml_text(&yaml, "cors_origin", up->options->cors);
+    add_yaml_text(&yaml, "schedule_style", up->options->schedule_style);
     up->config_fd = io_process_memory_file("baton-route", buf_span(&yaml));
     buf_finish(&yaml);
     return up->config_fd < 0 ? ERR_IO : OK;

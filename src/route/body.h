@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "config/route.h"
 #include "route/answer.h"
+#include "route/peer.h"
 
 enum { ROUTE_CONVERSATION_SIZE_MAX = 256 };
 
@@ -44,6 +45,14 @@ void route_body_finish(struct route_body *body);
 void route_body_whole(const struct route_body *body, struct buf *out);
 void route_body_context(const struct route_body *body, int64_t id,
                         bool wants_base64, struct buf *out);
+/* Generation-first (serve.md 2.13): the context leg's answer is not looked at,
+ * and the generation leg goes to meet `peer`, the context worker. */
+void route_body_pair_context(const struct route_body *body, int64_t id,
+                             struct buf *out);
+MUST_USE enum err route_body_pair_generation(const struct route_body *body,
+                                             int64_t id,
+                                             const struct route_peer *peer,
+                                             struct why *why, struct buf *out);
 /* ERR_INVALID: the context answer lacks the prompt's ids. */
 MUST_USE enum err route_body_generation(const struct route_body *body,
                                         const struct route_answer *answer,

@@ -107,11 +107,13 @@ void front_answer_end(struct front_session *session)
     session->exchange = NULL;
 }
 
-void front_answer_cut(struct front_session *session)
+void front_answer_cut(struct front_session *session, const char *message)
 {
     struct buf event;
     buf_init(&event, 4096);
-    route_relay_cut(&session->relay, "the worker's stream ended too early",
+    route_relay_cut(&session->relay,
+                    message == NULL ? "the worker's stream ended too early"
+                                    : message,
                     &event);
     IGNORE(!http_exchange_write(session->exchange, buf_span(&event)));
     buf_finish(&event);

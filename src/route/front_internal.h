@@ -28,6 +28,8 @@ struct front_probe {
     int status;
     bool is_draining, is_starting;
     char fault[FRONT_FAULT_SIZE]; /* why its server is not ready; or "" */
+    struct buf info; /* what it says of itself */
+    bool is_fallback_told; /* that its requests go context-first */
 };
 
 /* Word to a server that nobody wants this hand-off any more. */

@@ -9,9 +9,6 @@
 #include "base/check.h"
 #include "base/log.h"
 
-enum { PROBE_TRIES_MAX = 3 };
-static const uint64_t PROBE_NS_MAX = 300000000ull;
-
 static void begin_leg(struct front_session *session, enum route_leg_kind kind,
                       int32_t server)
 {
@@ -25,6 +22,8 @@ static void begin_leg(struct front_session *session, enum route_leg_kind kind,
     session->has_bytes = false;
     session->is_kv_failed = false;
     session->is_unpostable = false;
+    session->has_context &=
+        kind == ROUTE_LEG_GENERATION && !session->request.is_pair;
     buf_reset(&session->answer);
     buf_reset(&session->message);
     session->front->pool.servers[server].open_legs++;
@@ -38,6 +37,15 @@ static bool header_is(const struct http_call *call, const char *name,
            span_equals_string(text, value);
 }
 
+bool front_leg_is_not_accepted(const struct http_call *call)
+{
+    int status = http_call_status(call);
+    bool is_busy = status == 503 || status == 429;
+    return (status == 503 &&
+            header_is(call, "x-trtllm-server-state", "starting")) ||
+           (is_busy && header_is(call, "x-disagg-not-accepted", "1"));
+}
+
 static void on_head(void *context, struct http_call *call)
 {
     static const char STREAM[] = "text/event-stream";
@@ -48,11 +56,7 @@ static void on_head(void *context, struct http_call *call)
         http_call_header(call, "content-type", &type) &&
         type.size >= sizeof(STREAM) - 1 &&
         strncasecmp((const char *)type.data, STREAM, sizeof(STREAM) - 1) == 0;
-    bool is_busy = session->status == 503 || session->status == 429;
-    session->is_not_accepted =
-        (session->status == 503 &&
-         header_is(call, "x-trtllm-server-state", "starting")) ||
-        (is_busy && header_is(call, "x-disagg-not-accepted", "1"));
+    session->is_not_accepted = front_leg_is_not_accepted(call);
 }
 
 static bool relays(const struct front_session *session)
@@ -70,7 +74,8 @@ static void measure_chunk(struct front_session *session)
     double gap = (double)(now - session->last_chunk_ns) / 1e9;
     if (!session->has_bytes) {
         obs_histogram_add(leg->first_token, gap);
-        if (session->call_kind == ROUTE_LEG_GENERATION) {
+        if (session->call_kind == ROUTE_LEG_GENERATION &&
+            !session->request.is_pair) {
             obs_histogram_add(metrics->handoff,
                               (double)(now - session->context_done_ns) / 1e9);
         }
@@ -123,17 +128,18 @@ void front_leg_drain(struct front_session *session)
 }
 
 /* What a worker's error answer says, for the client and for the verdict. */
-static void read_error(struct front_session *session)
+void front_leg_read_error(struct front_session *session, struct span body,
+                          int status)
 {
     static const char KV_FAILED[] = "\"kv_transfer_failed\"";
-    struct span body = buf_span(&session->answer);
+    buf_reset(&session->message);
     api_error_unwrap(body, &session->message);
     session->is_kv_failed =
         body.size > 0 &&
         memmem(body.data, body.size, KV_FAILED, sizeof(KV_FAILED) - 1) != NULL;
     if (session->message.size == 0) {
         buf_printf(&session->message, "the worker answered with status %d",
-                   session->status);
+                   status);
     }
 }
 
@@ -178,16 +184,16 @@ static enum http_call_end judge_body(const struct front_session *session,
                                         : HTTP_CALL_COMPLETE;
 }
 
-static void note_end(struct front_session *session,
-                     const struct route_outcome *outcome, const char *text)
+void front_leg_note_end(struct front_session *session, enum route_leg_kind kind,
+                        int32_t index, uint64_t start_ns,
+                        const struct route_outcome *outcome, const char *text)
 {
     struct route_front *front = session->front;
-    struct route_server *server = &front->pool.servers[session->call_server];
+    struct route_server *server = &front->pool.servers[index];
     CHECK(server->open_legs > 0);
     server->open_legs--;
     uint64_t now = io_loop_now(front->loop);
-    route_metrics_on_leg_end(&front->metrics, session->call_kind, outcome,
-                             now - session->call_start_ns);
+    route_metrics_on_leg_end(&front->metrics, kind, outcome, now - start_ns);
     if (outcome->end != HTTP_CALL_COMPLETE) {
         log_warn("route", "request %" PRId64 ": leg to %s: %s (%s)",
                  session->request.id, server->name,
@@ -205,7 +211,8 @@ static void finish_leg(struct front_session *session, enum http_call_end end,
 {
     end = judge_body(session, end);
     if (end == HTTP_CALL_COMPLETE && session->status != 200) {
-        read_error(session);
+        front_leg_read_error(session, buf_span(&session->answer),
+                             session->status);
     }
     struct route_event event = {
         .kind = ROUTE_EVENT_LEG_END,
@@ -215,7 +222,8 @@ static void finish_leg(struct front_session *session, enum http_call_end end,
                     .is_kv_failed = session->is_kv_failed},
         .is_whole_stream = route_relay_is_complete(&session->relay),
     };
-    note_end(session, &event.outcome, text);
+    front_leg_note_end(session, session->call_kind, session->call_server,
+                       session->call_start_ns, &event.outcome, text);
     bool is_good_context = end == HTTP_CALL_COMPLETE &&
                            session->status == 200 &&
                            session->call_kind == ROUTE_LEG_CONTEXT;
@@ -237,12 +245,22 @@ static void on_end(void *context, struct http_call *call,
 
 static const struct http_call_handler HANDLER = {on_head, on_body, on_end};
 
+/* The context worker of a pair. */
+static const struct route_peer *peer_of(const struct front_session *session)
+{
+    const struct route_pool *pool = &session->front->pool;
+    return &pool->servers[session->request.ctx_server].peer;
+}
+
 /* The leg's body; ERR_FULL or what the context answer lacks. */
 static enum err build(struct front_session *session, enum route_leg_kind kind,
                       int64_t id, struct why *why, struct buf *out)
 {
     const struct config_route *config = session->front->config;
     const struct route_body *body = session->body;
+    if (session->request.is_pair) {
+        return route_body_pair_generation(body, id, peer_of(session), why, out);
+    }
     switch (kind) {
     case ROUTE_LEG_CONTEXT:
         route_body_context(body, id,
@@ -265,31 +283,38 @@ static bool sign(const struct front_session *session, enum route_leg_kind kind,
 {
     const struct api_handoff *handoff = &session->context_answer.handoff;
     struct span key = span_of_string(session->front->config->internal_auth_key);
-    bool has_secret =
-        handoff->endpoint.data != NULL || handoff->opaque.data != NULL;
-    if (kind != ROUTE_LEG_GENERATION || key.size == 0 || !has_secret) {
+    struct span endpoint = handoff->endpoint, opaque = handoff->opaque;
+    if (kind != ROUTE_LEG_GENERATION || key.size == 0) {
         return false;
     }
-    api_sign(key, handoff->endpoint, handoff->opaque, signature);
-    return true;
+    if (session->request.is_pair) {
+        endpoint = route_peer_endpoint(peer_of(session));
+        opaque = span_of(NULL, 0);
+    }
+    bool has_secret = endpoint.data != NULL || opaque.data != NULL;
+    if (has_secret) {
+        api_sign(key, endpoint, opaque, signature);
+    }
+    return has_secret;
 }
 
-static enum err start(struct front_session *session, enum route_leg_kind kind,
-                      struct span body)
+enum err front_leg_call(struct front_session *session,
+                        const struct front_leg_call *leg,
+                        struct http_call **call_out)
 {
     struct route_front *front = session->front;
     const struct io_address *address =
-        &front->pool.servers[session->call_server].address;
+        &front->pool.servers[leg->server].address;
     uint64_t now = io_loop_now(front->loop);
     uint64_t left_ms = session->deadline_ns > now + 1000000
                            ? (session->deadline_ns - now) / 1000000
                            : 1;
-    char deadline[32], signature[80];
+    char deadline[32];
     snprintf(deadline, sizeof(deadline), "%" PRIu64, left_ms);
-    bool is_signed = sign(session, kind, signature);
     struct http_header headers[] = {
         {"x-baton-deadline-ms", deadline},
-        {is_signed ? "x-trtllm-disagg-auth" : NULL, signature},
+        {leg->signature == NULL ? NULL : "x-trtllm-disagg-auth",
+         leg->signature},
         {NULL, NULL},
     };
     struct http_call_options options = {
@@ -300,16 +325,28 @@ static enum err start(struct front_session *session, enum route_leg_kind kind,
             session->body->is_chat ? "/v1/chat/completions" : "/v1/completions",
         .content_type = "application/json",
         .headers = headers,
-        .body = body,
-        .handler = &HANDLER,
+        .body = leg->body,
+        .handler = leg->handler,
         .context = session,
     };
-    return http_call_start(front->client, &options, &session->call);
+    return http_call_start(front->client, &options, call_out);
 }
 
-/* A body that cannot be made is told like a bad context answer, but later:
- * events never come from inside an action. */
-static void fail_later(struct front_session *session, const char *text)
+static enum err start(struct front_session *session, enum route_leg_kind kind,
+                      struct span body)
+{
+    char signature[80];
+    bool is_signed = sign(session, kind, signature);
+    const struct front_leg_call leg = {
+        .server = session->call_server,
+        .body = body,
+        .signature = is_signed ? signature : NULL,
+        .handler = &HANDLER,
+    };
+    return front_leg_call(session, &leg, &session->call);
+}
+
+void front_leg_fail_later(struct front_session *session, const char *text)
 {
     session->is_unpostable = true;
     buf_reset(&session->message);
@@ -339,7 +376,7 @@ void front_leg_post(struct front_session *session, enum route_leg_kind kind,
     if (code != OK) {
         session->call = NULL;
         front->pool.servers[server].open_legs--;
-        fail_later(session, why.text);
+        front_leg_fail_later(session, why.text);
     }
 }
 
@@ -354,59 +391,7 @@ void front_leg_cancel(struct front_session *session)
         http_call_cancel(session->probe);
         session->probe = NULL;
     }
+    front_pair_cancel(session);
     io_timer_stop(session->wait_timer);
-}
-
-static void on_probe_head(void *context, struct http_call *call)
-{
-    (void)context;
-    (void)call;
-}
-
-static void on_probe_body(void *context, struct http_call *call,
-                          struct span bytes)
-{
-    (void)context;
-    (void)call;
-    (void)bytes;
-}
-
-static void on_probe_end(void *context, struct http_call *call,
-                         enum http_call_end end, const char *text)
-{
-    struct front_session *session = context;
-    (void)call;
-    (void)text;
-    session->probe = NULL;
-    bool is_torn = end == HTTP_CALL_LOST || end == HTTP_CALL_UNDELIVERED;
-    if (is_torn && ++session->probe_tries < PROBE_TRIES_MAX) {
-        /* A process that is just dying: its listener goes last. */
-        front_leg_probe(session, session->call_server);
-        return;
-    }
-    front_session_event(
-        session, (struct route_event){.kind = ROUTE_EVENT_PROBED,
-                                      .is_gone = end == HTTP_CALL_REFUSED});
-}
-
-static const struct http_call_handler PROBE_HANDLER = {
-    on_probe_head, on_probe_body, on_probe_end};
-
-void front_leg_probe(struct front_session *session, int32_t server)
-{
-    struct route_front *front = session->front;
-    const struct io_address *address = &front->pool.servers[server].address;
-    struct http_call_options options = {
-        .host = address->host,
-        .port = address->port,
-        .method = "GET",
-        .path = "/health",
-        .total_ns_max = PROBE_NS_MAX,
-        .handler = &PROBE_HANDLER,
-        .context = session,
-    };
-    if (http_call_start(front->client, &options, &session->probe) != OK) {
-        session->probe = NULL;
-        fail_later(session, "the worker was lost");
-    }
+    session->is_unpostable = false;
 }

@@ -6,6 +6,7 @@
 #include "api/scan.h"
 #include "base/log.h"
 
+enum { INFO_SIZE_MAX = 65536 };
 static const uint64_t PROBE_NS_MAX = 1000000000ull;
 
 static void start_probe(struct front_probe *probe);
@@ -29,8 +30,7 @@ static void on_head(void *context, struct http_call *call)
     struct front_probe *probe = context;
     struct span state;
     probe->status = http_call_status(call);
-    probe->front->pool.servers[probe->server].is_whole_only &=
-        !probe->is_preparing;
+    buf_reset(&probe->info);
     if (http_call_header(call, "x-trtllm-server-state", &state)) {
         probe->is_draining = span_equals_string(state, "draining");
         probe->is_starting = span_equals_string(state, "starting");
@@ -41,14 +41,36 @@ static void on_body(void *context, struct http_call *call, struct span bytes)
 {
     struct front_probe *probe = context;
     (void)call;
+    if (probe->is_preparing) {
+        buf_add_span(&probe->info, bytes);
+    }
     /* The body of a health answer is one short piece. */
     probe->is_draining |=
         !probe->is_preparing && bytes.size < 4096 &&
         memmem(bytes.data, bytes.size, "\"draining\"", 10) != NULL;
-    /* And so is what a worker says of itself. */
-    probe->front->pool.servers[probe->server].is_whole_only |=
-        probe->is_preparing &&
-        memmem(bytes.data, bytes.size, "\"hand_off\":false", 16) != NULL;
+}
+
+/* Read into the pool what a worker says of itself. */
+static void read_info(struct front_probe *probe)
+{
+    struct route_pool *pool = &probe->front->pool;
+    struct route_server *server = &pool->servers[probe->server];
+    struct span info = buf_span(&probe->info);
+    struct why why = {""};
+    server->is_whole_only =
+        info.size > 0 &&
+        memmem(info.data, info.size, "\"hand_off\":false", 16) != NULL;
+    if (!pool->keeps_peers || !server->has_role[ROUTE_CONTEXT] ||
+        server->is_whole_only || server->state != ROUTE_SERVER_READY) {
+        return;
+    }
+    enum err code = route_peer_read(info, &why, &server->peer);
+    if (code == OK) {
+        probe->is_fallback_told = false;
+    } else if (code != ERR_NOT_FOUND) {
+        log_warn("route", "worker %s: /server_info: %s", server->name,
+                 why.text);
+    }
 }
 
 static void note_change(struct route_front *front, int32_t index,
@@ -111,6 +133,10 @@ static void on_end(void *context, struct http_call *call,
     if (probe->is_preparing) {
         route_pool_on_prepared(&front->pool, probe->server, is_good, now);
         probe->is_preparing = false;
+        if (is_good) {
+            read_info(probe);
+        }
+        buf_finish(&probe->info);
     } else {
         enum route_probe result = probe->is_draining ? ROUTE_PROBE_DRAINING
                                   : is_good          ? ROUTE_PROBE_GOOD
@@ -186,6 +212,7 @@ void front_probe_begin(struct route_front *front)
 {
     for (int32_t i = 0; i < ROUTE_SERVER_COUNT_MAX; i++) {
         front->probes[i] = (struct front_probe){.front = front, .server = i};
+        buf_init(&front->probes[i].info, INFO_SIZE_MAX);
     }
     front->probe_timer = io_timer_create(front->loop, on_time, front);
     io_timer_start(front->probe_timer, 0);
@@ -198,5 +225,6 @@ void front_probe_end(struct route_front *front)
         if (front->probes[i].call != NULL) {
             http_call_cancel(front->probes[i].call);
         }
+        buf_finish(&front->probes[i].info);
     }
 }

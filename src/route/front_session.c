@@ -30,6 +30,7 @@ static struct front_session *create(struct route_front *front)
     buf_init(&session->answer, front->config->max_body_bytes);
     buf_init(&session->context, front->config->max_body_bytes);
     buf_init(&session->message, MESSAGE_SIZE_MAX);
+    buf_init(&session->beside.answer, MESSAGE_SIZE_MAX);
     return session;
 }
 
@@ -37,6 +38,7 @@ static void destroy(struct front_session *session)
 {
     io_timer_destroy(session->deadline_timer);
     io_timer_destroy(session->wait_timer);
+    buf_finish(&session->beside.answer);
     buf_finish(&session->message);
     mem_free(session);
 }
@@ -66,12 +68,14 @@ static void give(struct front_session *session)
     struct route_front *front = session->front;
     CHECK(session->call == NULL);
     CHECK(session->probe == NULL);
+    CHECK(session->beside.call == NULL);
     io_timer_stop(session->deadline_timer);
     io_timer_stop(session->wait_timer);
     front_answer_free_body(session);
     buf_finish(&session->answer);
     buf_finish(&session->context);
     buf_reset(&session->message);
+    buf_reset(&session->beside.answer);
     *session->link = session->next;
     if (session->next != NULL) {
         session->next->link = session->link;
@@ -91,6 +95,38 @@ static void give(struct front_session *session)
     front_on_closed(front);
 }
 
+/* A generation-first request that has to go context-first. */
+static void note_fallback(struct route_front *front, int32_t index)
+{
+    struct front_probe *probe = &front->probes[index];
+    obs_counter_add(front->metrics.fallbacks, 1);
+    if (!probe->is_fallback_told && !front->pool.servers[index].is_peer_stale) {
+        probe->is_fallback_told = true;
+        log_warn("route",
+                 "%s does not say where it can be met (disaggregated_params in "
+                 "/server_info): its requests go context-first",
+                 front->pool.servers[index].name);
+    }
+}
+
+/* Each try counts once: by the leg it begins with. */
+static void note_style(struct front_session *session,
+                       const struct route_action *action)
+{
+    struct route_front *front = session->front;
+    struct route_metrics *metrics = &front->metrics;
+    if (action->leg == ROUTE_LEG_WHOLE) {
+        obs_counter_add(metrics->whole, 1);
+    } else if (action->is_pair && action->leg == ROUTE_LEG_GENERATION) {
+        obs_counter_add(metrics->styles[CONFIG_ROUTE_GENERATION_FIRST], 1);
+    } else if (!action->is_pair && action->leg == ROUTE_LEG_CONTEXT) {
+        obs_counter_add(metrics->styles[CONFIG_ROUTE_CONTEXT_FIRST], 1);
+        if (session->request.is_generation_first) {
+            note_fallback(front, action->server);
+        }
+    }
+}
+
 static void post_leg(struct front_session *session,
                      const struct route_action *action)
 {
@@ -103,10 +139,12 @@ static void post_leg(struct front_session *session,
                           (double)(now - session->arrival_ns) / 1e9);
         session->has_posted = true;
     }
-    if (action->leg == ROUTE_LEG_WHOLE) {
-        obs_counter_add(metrics->whole, 1);
+    note_style(session, action);
+    if (action->is_pair && action->leg == ROUTE_LEG_CONTEXT) {
+        front_pair_post(session, action->server, action->id);
+    } else {
+        front_leg_post(session, action->leg, action->server, action->id);
     }
-    front_leg_post(session, action->leg, action->server, action->id);
 }
 
 static void carry_out(struct front_session *session,
@@ -145,7 +183,12 @@ static void carry_out(struct front_session *session,
         front_answer_end(session);
         return;
     case ROUTE_ACTION_CUT:
-        front_answer_cut(session);
+        front_answer_cut(session, action->message);
+        return;
+    case ROUTE_ACTION_LINGER:
+        front_answer_free_body(session);
+        buf_finish(&session->answer);
+        io_timer_start(session->deadline_timer, action->delay_ns);
         return;
     case ROUTE_ACTION_DONE:
         give(session); /* the last one */
@@ -157,7 +200,7 @@ static bool needs_id(enum route_event_kind kind)
 {
     return kind == ROUTE_EVENT_START || kind == ROUTE_EVENT_LEG_END ||
            kind == ROUTE_EVENT_PROBED || kind == ROUTE_EVENT_WAITED ||
-           kind == ROUTE_EVENT_SERVER_DOWN;
+           kind == ROUTE_EVENT_SERVER_DOWN || kind == ROUTE_EVENT_BESIDE_END;
 }
 
 void front_session_event(struct front_session *session,
@@ -174,7 +217,8 @@ void front_session_event(struct front_session *session,
     if (session->request.restarts > restarts) {
         obs_counter_add(front->metrics.restarts, 1);
     }
-    bool is_leg_end = event.kind == ROUTE_EVENT_LEG_END;
+    bool is_leg_end = event.kind == ROUTE_EVENT_LEG_END ||
+                      event.kind == ROUTE_EVENT_BESIDE_END;
     for (uint32_t i = 0; i < actions.count; i++) {
         carry_out(session, &actions.actions[i]);
     }
@@ -259,6 +303,8 @@ static void start(struct front_session *session)
         .is_stream = session->body->is_stream,
         .is_whole = session->body->is_whole,
         .is_retry_off = front->is_retry_off,
+        .is_generation_first =
+            front->config->schedule_style == CONFIG_ROUTE_GENERATION_FIRST,
         .max_retries = front->config->max_retries,
     };
     session->request = route_request_of(&options);
@@ -319,13 +365,20 @@ void front_session_expire_all(struct route_front *front)
     }
 }
 
+static bool is_open_on(const struct front_session *session, int32_t server)
+{
+    const struct front_beside *beside = &session->beside;
+    return (session->call != NULL && session->call_server == server) ||
+           (beside->call != NULL && beside->server == server);
+}
+
 /* A request that waits for its next try has no call, and nothing to lose. */
 void front_session_server_down(struct route_front *front, int32_t server)
 {
     for (struct front_session *session = front->sessions, *next;
          session != NULL; session = next) {
         next = session->next;
-        if (session->call == NULL || session->call_server != server) {
+        if (!is_open_on(session, server)) {
             continue;
         }
         log_warn("route", "request %" PRId64 ": its leg to %s is given up",

@@ -3,11 +3,22 @@
  * worker it waits for, and what that worker has said so far.
  *
  *   exchange (client) <---- session ----> call (one leg at a time)
+ *                                    \--> beside.call (a pair's context leg)
  *
  * front_session.c carries out what the state machine says; front_leg.c makes
- * the calls and turns what comes back into events; front_answer.c speaks to the
- * client. */
+ * the calls and turns what comes back into events, front_pair.c those of a
+ * pair's context leg; front_answer.c speaks to the client. */
 #include "route/front_internal.h"
+
+/* The context leg of a pair: nobody waits for its answer, only for its end. */
+struct front_beside {
+    struct http_call *call; /* NULL: not open */
+    int32_t server;
+    uint64_t start_ns;
+    int status;
+    bool is_not_accepted, has_bytes;
+    struct buf answer; /* of a failure: what is worth telling */
+};
 
 struct front_session {
     struct front_owner owner; /* first */
@@ -29,6 +40,8 @@ struct front_session {
     int status;
     bool is_event_stream, is_not_accepted, has_bytes;
     struct buf answer; /* its body, unless relayed */
+
+    struct front_beside beside;
 
     /* kept from the context leg */
     struct buf context;
@@ -57,6 +70,33 @@ void front_leg_cancel(struct front_session *session);
 void front_leg_probe(struct front_session *session, int32_t server);
 void front_leg_drain(struct front_session *session);
 
+/* One leg's call, posted with what is left of the deadline. */
+struct front_leg_call {
+    int32_t server;
+    struct span body;
+    const char *signature; /* NULL: none is needed */
+    const struct http_call_handler *handler;
+};
+MUST_USE enum err front_leg_call(struct front_session *session,
+                                 const struct front_leg_call *options,
+                                 struct http_call **call_out);
+/* Takes note of a leg's answer head: provably not accepted? */
+bool front_leg_is_not_accepted(const struct http_call *call);
+/* Reads the answer of a leg that failed into the session's message. */
+void front_leg_read_error(struct front_session *session, struct span body,
+                          int status);
+/* Settles a leg: the server's load, metrics, log. */
+void front_leg_note_end(struct front_session *session, enum route_leg_kind kind,
+                        int32_t server, uint64_t start_ns,
+                        const struct route_outcome *outcome, const char *text);
+/* A body that cannot be made is told like a bad context answer, but later:
+ * events never come from inside an action. */
+void front_leg_fail_later(struct front_session *session, const char *text);
+
+/* front_pair: the context leg of a pair. */
+void front_pair_post(struct front_session *session, int32_t server, int64_t id);
+void front_pair_cancel(struct front_session *session);
+
 /* front_answer: what the client gets. Those that end its exchange clear
  * `exchange`. */
 void front_answer_error(struct front_session *session, int status,
@@ -65,6 +105,6 @@ void front_answer_leg(struct front_session *session, struct span body);
 void front_answer_final(struct front_session *session);
 void front_answer_begin(struct front_session *session);
 void front_answer_end(struct front_session *session);
-void front_answer_cut(struct front_session *session);
+void front_answer_cut(struct front_session *session, const char *message);
 uint64_t front_answer_idle_ns(const struct route_front *front);
 void front_answer_free_body(struct front_session *session);

@@ -4,7 +4,8 @@
 
 #include "route/front_internal.h"
 
-/* Sockets a request may need: the client's and one leg's, and spare. */
+/* Sockets a request may need: the client's and both legs', or one leg's and
+ * spare. */
 enum { FILES_A_REQUEST = 3, FILES_KEPT = 64, CONNECTIONS_BESIDE = 64 };
 
 uint32_t route_limits_open_max(const struct config_route *config)

@@ -48,6 +48,16 @@ static void init_front(struct route_metrics *m)
                           "Requests begun again after a lost hand-off");
     m->whole = counter(m, "whole_requests_total", NULL,
                        "Requests served by one worker without a hand-off");
+    m->styles[CONFIG_ROUTE_CONTEXT_FIRST] =
+        counter(m, "handoffs_total", "style=\"context_first\"",
+                "Requests begun with a hand-off");
+    m->styles[CONFIG_ROUTE_GENERATION_FIRST] =
+        counter(m, "handoffs_total", "style=\"generation_first\"",
+                "Requests begun with a hand-off");
+    m->fallbacks =
+        counter(m, "generation_first_fallbacks_total", NULL,
+                "Requests that had to go context-first, because the context "
+                "worker did not say where it can be met");
     m->disconnects[0] = counter(m, "client_disconnects_total",
                                 "phase=\"context\"", "Clients that left early");
     m->disconnects[1] =

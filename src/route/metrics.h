@@ -16,7 +16,8 @@ struct route_leg_metrics {
 struct route_metrics {
     struct obs_metrics *registry;
     struct obs_counter *total, *stream, *nonstream, *validation, *http,
-        *internal, *responses, *truncated, *restarts, *whole;
+        *internal, *responses, *truncated, *restarts, *whole, *fallbacks;
+    struct obs_counter *styles[2]; /* by enum config_schedule_style */
     struct obs_counter *disconnects[3]; /* context, generation, stream */
     struct obs_histogram *queue_latency, *handoff, *inter_chunk;
     struct obs_gauge *open;

@@ -46,6 +46,7 @@ void route_pool_init(struct route_pool *pool, const struct config_route *config,
                      uint64_t now)
 {
     memset(pool, 0, sizeof(*pool));
+    pool->keeps_peers = config->schedule_style == CONFIG_ROUTE_GENERATION_FIRST;
     for (uint32_t i = 0; i < config->context.count; i++) {
         add_server(pool, ROUTE_CONTEXT, &config->context.servers[i], now);
     }
@@ -142,11 +143,29 @@ static void enter(struct route_server *server, enum route_server_state state)
     server->bad_probes = 0;
 }
 
+static void forget_peer(struct route_pool *pool, struct route_server *server)
+{
+    server->peer.size = 0;
+    server->is_peer_stale =
+        pool->keeps_peers && server->has_role[ROUTE_CONTEXT];
+}
+
 void route_pool_on_refused(struct route_pool *pool, int32_t index, uint64_t now)
 {
     struct route_server *server = &pool->servers[index];
     if (server->state == ROUTE_SERVER_READY) {
         enter(server, ROUTE_SERVER_SUSPECT);
+        forget_peer(pool, server);
+        server->next_probe_ns = now;
+    }
+}
+
+void route_pool_forget_peer(struct route_pool *pool, int32_t index,
+                            uint64_t now)
+{
+    struct route_server *server = &pool->servers[index];
+    forget_peer(pool, server);
+    if (server->is_peer_stale) {
         server->next_probe_ns = now;
     }
 }
@@ -227,7 +246,12 @@ bool route_pool_on_probe(struct route_pool *pool, int32_t index,
         on_bad(server);
     }
     server->next_probe_ns = now + probe_interval(server);
-    if (server->state == ROUTE_SERVER_FRESH) {
+    if (server->state != ROUTE_SERVER_READY) {
+        forget_peer(pool, server);
+    }
+    bool is_stale =
+        server->state == ROUTE_SERVER_READY && server->is_peer_stale;
+    if (server->state == ROUTE_SERVER_FRESH || is_stale) {
         server->is_probing = true;
         return true;
     }
@@ -239,11 +263,15 @@ void route_pool_on_prepared(struct route_pool *pool, int32_t index,
 {
     struct route_server *server = &pool->servers[index];
     server->is_probing = false;
+    if (server->state == ROUTE_SERVER_READY) {
+        server->is_peer_stale &= !is_good; /* asked again */
+    }
     if (server->state != ROUTE_SERVER_FRESH) {
         return;
     }
     if (is_good) {
         enter(server, ROUTE_SERVER_READY);
+        server->is_peer_stale = false;
     } else {
         server->prepare_failures++;
     }

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "config/route.h"
 #include "io/tcp.h"
+#include "route/peer.h"
 
 enum {
     ROUTE_SERVER_COUNT_MAX = 2 * CONFIG_SERVER_COUNT_MAX,
@@ -49,6 +50,9 @@ struct route_server {
     uint32_t open_legs;
     uint64_t next_probe_ns;
     bool is_probing;
+    /* Generation-first only. */
+    struct route_peer peer;
+    bool is_peer_stale; /* to be asked again: it may be another process */
 };
 
 struct route_pool {
@@ -58,6 +62,7 @@ struct route_pool {
     uint32_t member_count[ROUTE_ROLE_COUNT];
     int32_t members[ROUTE_ROLE_COUNT][CONFIG_SERVER_COUNT_MAX];
     uint64_t turn[ROUTE_ROLE_COUNT]; /* round robin */
+    bool keeps_peers; /* schedule_style is generation_first */
 };
 
 void route_pool_init(struct route_pool *pool, const struct config_route *config,
@@ -84,11 +89,16 @@ enum route_probe { ROUTE_PROBE_GOOD, ROUTE_PROBE_BAD, ROUTE_PROBE_DRAINING };
 /* The next one whose health is to be asked, marked as being asked. */
 int32_t route_pool_next_probe(struct route_pool *pool, uint64_t now);
 /* True: healthy, and its /server_info is wanted now (route_pool_on_prepared
- * must follow). */
+ * must follow): it is new, or what is known of it may be out of date. */
 bool route_pool_on_probe(struct route_pool *pool, int32_t server,
                          enum route_probe result, uint64_t now);
 void route_pool_on_prepared(struct route_pool *pool, int32_t server,
                             bool is_good, uint64_t now);
+/* What the server has said of itself did not hold: to be asked at once. Also
+ * happens by itself when a server stops being READY. Nothing when peers are
+ * not kept. */
+void route_pool_forget_peer(struct route_pool *pool, int32_t server,
+                            uint64_t now);
 /* When route_pool_next_probe next has one; UINT64_MAX: never. */
 uint64_t route_pool_wake_ns(const struct route_pool *pool);
 

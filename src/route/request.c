@@ -11,6 +11,7 @@ struct route_request route_request_of(
         .is_stream = options->is_stream,
         .is_whole = options->is_whole,
         .is_retry_off = options->is_retry_off,
+        .is_generation_first = options->is_generation_first,
         .max_retries = options->max_retries,
         .ctx_server = ROUTE_NO_SERVER,
         .gen_server = ROUTE_NO_SERVER,
@@ -28,21 +29,13 @@ static bool never_arrived(enum http_call_end end)
     return end == HTTP_CALL_REFUSED || end == HTTP_CALL_UNDELIVERED;
 }
 
-/* A begun stream breaks visibly (S7). */
-static void cut(struct route_step *step)
-{
-    route_step_abort_hand_off(step);
-    route_step_act(step, (struct route_action){ROUTE_ACTION_CUT});
-    route_step_done(step);
-}
-
 static void end_stream(struct route_step *step)
 {
     const struct route_event *event = step->event;
     bool is_whole =
         event->outcome.end == HTTP_CALL_COMPLETE && event->is_whole_stream;
     if (!is_whole) {
-        cut(step);
+        route_step_cut(step, NULL);
         return;
     }
     route_step_act(step, (struct route_action){ROUTE_ACTION_END});
@@ -133,7 +126,7 @@ static void on_server_down(struct route_step *step)
     }
     route_step_act(step, (struct route_action){ROUTE_ACTION_CANCEL});
     if (request->state == ROUTE_STATE_STREAM) {
-        cut(step);
+        route_step_cut(step, NULL);
         return;
     }
     request->outcome = (struct route_outcome){.end = HTTP_CALL_LOST};
@@ -177,9 +170,13 @@ static void on_pending(struct route_step *step)
 
 static void on_deadline(struct route_step *step)
 {
+    if (step->request->state == ROUTE_STATE_LINGER) {
+        route_pair_on_linger_end(step);
+        return;
+    }
     route_step_act(step, (struct route_action){ROUTE_ACTION_CANCEL});
     if (step->request->state == ROUTE_STATE_STREAM) {
-        cut(step);
+        route_step_cut(step, NULL);
         return;
     }
     route_step_fail(step, 504,
@@ -193,11 +190,32 @@ static void on_gone(struct route_step *step)
     route_step_done(step);
 }
 
+/* While a pair is open; true: seen to. */
+static bool on_pair_event(struct route_step *step)
+{
+    switch (step->event->kind) {
+    case ROUTE_EVENT_BESIDE_END:
+        route_pair_on_beside_end(step);
+        return true;
+    case ROUTE_EVENT_LEG_END:
+        route_pair_on_leg_end(step);
+        return true;
+    case ROUTE_EVENT_SERVER_DOWN:
+        route_pair_on_server_down(step);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void on_leg_event(struct route_step *step)
 {
     enum route_state state = step->request->state;
     bool is_ctx = state == ROUTE_STATE_CTX;
     bool is_gen = state == ROUTE_STATE_GEN;
+    if (step->request->is_pair && on_pair_event(step)) {
+        return;
+    }
     switch (step->event->kind) {
     case ROUTE_EVENT_CTX_PENDING:
         if (is_ctx) {
@@ -259,6 +277,7 @@ void route_request_step(struct route_request *request, struct route_pool *pool,
         }
         return;
     case ROUTE_EVENT_UNPOSTABLE:
+        route_pair_cancel(&step);
         route_step_fail(&step, 502, NULL);
         return;
     case ROUTE_EVENT_DEADLINE:
@@ -277,6 +296,7 @@ const char *route_state_name(enum route_state state)
 {
     static const char *const NAMES[] = {
         "parse",      "admit",  "place", "context", "place generation",
-        "generation", "stream", "reply", "restart", "done"};
+        "generation", "stream", "reply", "restart", "linger",
+        "done"};
     return (unsigned)state <= ROUTE_STATE_DONE ? NAMES[state] : "?";
 }

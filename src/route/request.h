@@ -8,6 +8,16 @@
  *                       |       `-> REPLY           |
  *                       `--------- RESTART <--------'
  *
+ * Generation-first (serve.md 2.13) has no CTX: both legs are posted in one step
+ * as a pair, the generation leg first, and the client gets its answer.
+ *
+ *   PLACE -> GEN (both legs) -> STREAM -> LINGER -> DONE
+ *     ^       |   `-> REPLY ----------------^  the context leg still is to end
+ *     `-------' the pair again, under a new id
+ *
+ * The first leg that fails ends the other one. A context server that does not
+ * say where it can be met is asked context-first.
+ *
  * WHOLE requests (nothing to hand off, or a role without a live server) go
  * PLACE -> GEN on one worker. Any state: client gone, deadline -> DONE. A
  * worker that goes DOWN loses its open legs: another server's context leg,
@@ -28,6 +38,7 @@ enum route_state {
     ROUTE_STATE_STREAM,
     ROUTE_STATE_REPLY,
     ROUTE_STATE_RESTART,
+    ROUTE_STATE_LINGER,
     ROUTE_STATE_DONE
 };
 
@@ -39,6 +50,9 @@ struct route_request {
     bool is_whole; /* by its nature: nothing is handed off */
     bool is_alone; /* this try: one role has no live server */
     bool is_retry_off;
+    bool is_generation_first;
+    bool is_pair; /* this try: both legs at once */
+    bool has_beside; /* the context leg of the pair is open */
     int32_t max_retries;
     int64_t id; /* of the hand-off; adopted from the context answer */
     int32_t ctx_server;
@@ -47,7 +61,7 @@ struct route_request {
     bool holds_kv; /* a context worker may hold KV for `id` */
     bool gen_may_hold; /* a generation worker may wait for `id` */
     uint32_t restarts;
-    struct route_leg leg; /* the one under way */
+    struct route_leg leg; /* the one under way; a pair has one budget */
     struct route_outcome outcome; /* of the last leg that failed */
 };
 
@@ -58,6 +72,7 @@ enum route_event_kind {
     ROUTE_EVENT_CTX_BAD, /* a context answer that cannot be used */
     ROUTE_EVENT_CHUNK, /* first bytes of a 200 event stream */
     ROUTE_EVENT_LEG_END, /* `outcome`; `is_whole_stream`: [DONE] was seen */
+    ROUTE_EVENT_BESIDE_END, /* `outcome` of a pair's context leg */
     ROUTE_EVENT_PROBED, /* `is_gone` */
     ROUTE_EVENT_SERVER_DOWN, /* the leg's call is open, on `server` */
     ROUTE_EVENT_UNPOSTABLE, /* the leg asked for cannot be made: our fault */
@@ -67,7 +82,7 @@ enum route_event_kind {
 };
 
 /* `id` is a fresh request id in every event that may need one: START, LEG_END,
- * PROBED, SERVER_DOWN and WAITED. */
+ * BESIDE_END, PROBED, SERVER_DOWN and WAITED. */
 struct route_event {
     enum route_event_kind kind;
     uint64_t now;
@@ -79,8 +94,8 @@ struct route_event {
 };
 
 enum route_action_kind {
-    ROUTE_ACTION_POST, /* a leg: `leg`, `server`, `id` */
-    ROUTE_ACTION_CANCEL, /* the call under way */
+    ROUTE_ACTION_POST, /* a leg: `leg`, `server`, `id`, `is_pair` */
+    ROUTE_ACTION_CANCEL, /* the calls under way */
     ROUTE_ACTION_WAIT, /* `delay_ns`, then WAITED */
     ROUTE_ACTION_PROBE, /* is `server` gone? then PROBED */
     ROUTE_ACTION_ABORT, /* tell `server` that `id` is over */
@@ -90,6 +105,7 @@ enum route_action_kind {
     ROUTE_ACTION_ERROR, /* `status`, `message` (NULL: what the worker said) */
     ROUTE_ACTION_END, /* the stream is complete */
     ROUTE_ACTION_CUT, /* the stream broke: error event, no [DONE] */
+    ROUTE_ACTION_LINGER, /* DEADLINE after `delay_ns`, whatever was set */
     ROUTE_ACTION_DONE /* settle; always last, exactly once */
 };
 
@@ -98,6 +114,7 @@ struct route_action {
     enum route_leg_kind leg;
     int32_t server;
     int64_t id;
+    bool is_pair;
     uint64_t delay_ns;
     int status;
     const char *message;
@@ -110,7 +127,7 @@ struct route_actions {
 };
 
 struct route_request_options {
-    bool is_stream, is_whole, is_retry_off;
+    bool is_stream, is_whole, is_retry_off, is_generation_first;
     int32_t max_retries;
 };
 struct route_request route_request_of(

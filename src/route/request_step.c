@@ -38,6 +38,14 @@ void route_step_abort_hand_off(struct route_step *step)
     request->gen_may_hold = false;
 }
 
+void route_step_cut(struct route_step *step, const char *message)
+{
+    route_step_abort_hand_off(step);
+    route_step_act(step,
+                   (struct route_action){ROUTE_ACTION_CUT, .message = message});
+    route_step_done(step);
+}
+
 void route_step_fail(struct route_step *step, int status, const char *message)
 {
     route_step_abort_hand_off(step);
@@ -94,14 +102,22 @@ static bool is_live(const struct route_step *step, int32_t server)
            step->pool->servers[server].state == ROUTE_SERVER_READY;
 }
 
-/* A leg begins with full budgets; changing between context and whole for want
- * of servers goes on with what is left of them. */
-static void use_leg(struct route_request *request, enum route_leg_kind kind)
+/* Only a generation leg by itself takes over from another leg. */
+static bool is_second(enum route_leg_kind kind, bool is_pair)
 {
-    bool is_same_side = (request->leg.kind == ROUTE_LEG_GENERATION) ==
-                        (kind == ROUTE_LEG_GENERATION);
+    return kind == ROUTE_LEG_GENERATION && !is_pair;
+}
+
+/* A leg begins with full budgets; changing between context, pair and whole for
+ * want of servers goes on with what is left of them. */
+static void use_leg(struct route_request *request, enum route_leg_kind kind,
+                    bool is_pair)
+{
+    bool is_same_side = is_second(request->leg.kind, request->is_pair) ==
+                        is_second(kind, is_pair);
     bool goes_on = is_same_side && request->state != ROUTE_STATE_ADMIT &&
                    request->state != ROUTE_STATE_RESTART;
+    request->is_pair = is_pair;
     if (goes_on) {
         request->leg.kind = kind;
         return;
@@ -122,8 +138,16 @@ static int32_t place_whole(struct route_step *step, int32_t context)
                                                                  : context;
 }
 
-/* PLACE: a context server, when a generation server is there to take over; or
- * one server for both phases. */
+static bool is_pair_wanted(const struct route_step *step, int32_t context)
+{
+    const struct route_request *request = step->request;
+    return request->is_generation_first && !request->is_whole &&
+           !request->is_alone &&
+           route_peer_is_known(&step->pool->servers[context].peer);
+}
+
+/* PLACE: a context server, when a generation server is there to take over, or
+ * to be posted first; or one server for both phases. */
 void route_step_place_first(struct route_step *step, int64_t id)
 {
     struct route_request *request = step->request;
@@ -145,10 +169,15 @@ void route_step_place_first(struct route_step *step, int64_t id)
         route_step_fail(step, 503, "no worker is ready");
         return;
     }
+    if (is_pair_wanted(step, server)) {
+        use_leg(request, ROUTE_LEG_GENERATION, true);
+        route_pair_post(step, server, place(step, ROUTE_GENERATION, server));
+        return;
+    }
     enum route_leg_kind kind = request->is_whole || request->is_alone
                                    ? ROUTE_LEG_WHOLE
                                    : ROUTE_LEG_CONTEXT;
-    use_leg(request, kind);
+    use_leg(request, kind, false);
     post(step, kind, server);
 }
 
@@ -180,14 +209,14 @@ void route_step_place_generation(struct route_step *step)
         route_step_fail(step, 503, "no generation worker is ready");
         return;
     }
-    use_leg(request, ROUTE_LEG_GENERATION);
+    use_leg(request, ROUTE_LEG_GENERATION, false);
     post(step, ROUTE_LEG_GENERATION, server);
 }
 
 void route_step_place_again(struct route_step *step)
 {
     struct route_request *request = step->request;
-    if (request->leg.kind == ROUTE_LEG_GENERATION) {
+    if (is_second(request->leg.kind, request->is_pair)) {
         route_step_place_generation(step);
         return;
     }
@@ -212,6 +241,13 @@ bool route_step_has_other(const struct route_step *step)
     const struct route_request *request = step->request;
     bool has_generation = has_other_of(step, ROUTE_GENERATION);
     bool has_context = has_other_of(step, ROUTE_CONTEXT);
+    if (request->is_pair && is_live(step, request->failed)) {
+        return request->leg.kind == ROUTE_LEG_CONTEXT ? has_context
+                                                      : has_generation;
+    }
+    if (request->is_pair) {
+        return has_context || has_generation;
+    }
     if (request->leg.kind != ROUTE_LEG_GENERATION) {
         return has_context || has_generation;
     }
@@ -224,11 +260,14 @@ void route_step_retry(struct route_step *step, int32_t failed)
 {
     struct route_request *request = step->request;
     request->failed = failed;
-    if (request->leg.kind == ROUTE_LEG_GENERATION) {
+    bool may_hold = route_outcome_is_possibly_delivered(&request->outcome);
+    if (is_second(request->leg.kind, request->is_pair)) {
         request->gen_may_hold = false;
     } else {
-        request->holds_kv &=
-            route_outcome_is_possibly_delivered(&request->outcome);
+        bool *holds = request->leg.kind == ROUTE_LEG_GENERATION
+                          ? &request->gen_may_hold
+                          : &request->holds_kv;
+        *holds &= may_hold;
         route_step_abort_hand_off(step);
     }
     if (route_step_has_other(step)) {

@@ -16,6 +16,8 @@ struct route_step {
 void route_step_act(struct route_step *step, struct route_action action);
 void route_step_done(struct route_step *step);
 void route_step_abort_hand_off(struct route_step *step);
+/* A begun stream breaks visibly (S7). */
+void route_step_cut(struct route_step *step, const char *message);
 void route_step_fail(struct route_step *step, int status, const char *message);
 void route_step_fail_outcome(struct route_step *step,
                              const struct route_outcome *outcome);
@@ -27,3 +29,14 @@ void route_step_place_again(struct route_step *step);
 bool route_step_has_other(const struct route_step *step);
 void route_step_retry(struct route_step *step, int32_t failed);
 int32_t route_step_server_of_leg(const struct route_request *request);
+
+/* request_pair: events of a request whose two legs run at once. */
+void route_pair_post(struct route_step *step, int32_t context,
+                     int32_t generation);
+/* Ends what is open of a pair; nothing when there is none. */
+void route_pair_cancel(struct route_step *step);
+void route_pair_on_leg_end(struct route_step *step);
+void route_pair_on_beside_end(struct route_step *step);
+void route_pair_on_server_down(struct route_step *step);
+/* The client has its answer, and the context leg took too long to end. */
+void route_pair_on_linger_end(struct route_step *step);

@@ -163,7 +163,7 @@ export const lines = [
   front('node_id 256', `node_id: 256\n${SERVERS}`),
   front('hostname empty', `hostname: ""\n${SERVERS}`),
   front('hostname a map', `hostname: {a: 1}\n${SERVERS}`),
-  front('schedule_style generation_first', `schedule_style: generation_first\n${SERVERS}`),
+  front('schedule_style unknown', `schedule_style: neither_first\n${SERVERS}`),
   front('router unknown', SERVERS.replace('  urls', '  router: {type: magic}\n  urls')),
   front('router kv_cache_aware', SERVERS.replace('  urls', '  router: {type: kv_cache_aware}\n  urls')),
   front('disagg_cluster', `disagg_cluster: {cluster_uri: x}\n${SERVERS}`),

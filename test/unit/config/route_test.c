@@ -32,6 +32,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(config.port, 8000);
     assert_int_equal(config.max_retries, 1);
     assert_int_equal(config.node_id, 0);
+    assert_int_equal(config.schedule_style, CONFIG_ROUTE_CONTEXT_FIRST);
     assert_false(config.allow_request_chat_template);
     assert_false(config.gen_strip_message_history);
     assert_true(config.strict_internal_auth);
@@ -68,6 +69,9 @@ static void a_known_shape_loads(void **state)
     assert_int_equal(code, OK);
     assert_int_equal(config.port, 8001);
     assert_int_equal(config.model_name_count, 2);
+    assert_int_equal(load(SERVERS "schedule_style: generation_first\n", NULL),
+                     OK);
+    assert_int_equal(config.schedule_style, CONFIG_ROUTE_GENERATION_FIRST);
 }
 
 /* [serve T1] each bad file's message names the field. */
@@ -100,7 +104,9 @@ static void each_rule_names_its_field(void **state)
          "`router.type` conversation is not supported yet"},
         {SERVERS "conditional_disagg_config: {}\n",
          "`conditional_disagg_config`"},
-        {SERVERS "schedule_style: generation_first\n", "`schedule_style`"},
+        {SERVERS "schedule_style: generation_first\n", NULL}, /* fine */
+        {SERVERS "schedule_style: neither\n",
+         "`schedule_style`: must be one of"},
         {"context_servers:\n  urls: [\"a:1\"]\n",
          "`generation_servers.urls` names no server"},
         {SERVERS "max_retrys: 1\n", "did you mean `max_retries`?"},

@@ -179,6 +179,43 @@ static void small_requests_are_whole(void **state)
     }
 }
 
+/* [serve T19 T30] both bodies of a pair keep the client's bytes, carry one id
+ * exactly, and the generation leg's what the context worker says of itself;
+ * what a worker may not set stays ours. */
+static void a_pair_meets_under_one_id(void **state)
+{
+    static const char PARAMS[] =
+        "{\"ctx_info_endpoint\":\"h:1\",\"request_type\":\"x\"}";
+    static struct route_body body;
+    struct route_peer peer = {.size = sizeof(PARAMS) - 1};
+    struct buf out;
+    (void)state;
+    memcpy(peer.params, PARAMS, sizeof(PARAMS));
+    buf_init(&out, 65536);
+    assert_int_equal(
+        read_text("{\"prompt\":[[1, 2]],\"stream\":true , \"n\":2}", false,
+                  NULL, NULL, NULL, &body),
+        OK);
+    route_body_pair_context(&body, INT64_MAX, &out);
+    assert_string_equal(
+        buf_string(&out),
+        "{\"prompt\":[1, 2],\"stream\":false , \"n\":2,\"stream_options\":null,"
+        "\"disaggregated_params\":{\"request_type\":\"context_only\","
+        "\"disagg_request_id\":9223372036854775807,\"schedule_style\":1,"
+        "\"return_prompt_token_ids_b64\":false}}");
+    buf_reset(&out);
+    assert_int_equal(
+        route_body_pair_generation(&body, INT64_MAX, &peer, NULL, &out), OK);
+    assert_string_equal(
+        buf_string(&out),
+        "{\"prompt\":[1, 2],\"stream\":true , \"n\":2,\"disaggregated_params\":"
+        "{\"ctx_info_endpoint\":\"h:1\",\"request_type\":\"generation_only\","
+        "\"ctx_request_id\":9223372036854775807,"
+        "\"disagg_request_id\":9223372036854775807,\"schedule_style\":1}}");
+    buf_finish(&out);
+    route_body_finish(&body);
+}
+
 static void unknown_models_are_not_found(void **state)
 {
     static struct route_body body;
@@ -204,6 +241,7 @@ int main(void)
         cmocka_unit_test(the_first_named_conversation_counts),
         cmocka_unit_test(odd_conversation_ids),
         cmocka_unit_test(small_requests_are_whole),
+        cmocka_unit_test(a_pair_meets_under_one_id),
         cmocka_unit_test(unknown_models_are_not_found),
     };
     config_route_init(&config);

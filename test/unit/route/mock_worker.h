@@ -36,6 +36,8 @@ struct mock_worker {
     struct http_server *server;
     uint16_t port;
     int health; /* status; 0: 200 */
+    int info_status; /* of /server_info; 0: 200 */
+    const char *info; /* its body; NULL: {} */
     int light_status; /* of /v1/models and the like; 0: 200, -1: silence */
     int light_count;
     char light_path[64];
@@ -49,6 +51,13 @@ struct mock_worker {
     int abort_count;
     char aborts[MOCK_NOTE_MAX][64];
     int gone_count;
+    /* Answers post n only once the other worker has its own post n; or only
+     * when it is released. The exchange that waits: */
+    struct mock_worker *other;
+    bool waits_for_other;
+    bool holds;
+    struct http_exchange *held;
+    int held_at;
     /* what is answered, one step a post; the last one stays */
     struct mock_step steps[MOCK_NOTE_MAX];
     int step_count;
@@ -87,6 +96,23 @@ static inline void mock_play(struct http_exchange *exchange,
     }
 }
 
+static inline void mock_release(struct mock_worker *worker)
+{
+    if (worker->held != NULL) {
+        struct http_exchange *exchange = worker->held;
+        int at = worker->held_at;
+        worker->held = NULL;
+        int step = at < worker->step_count ? at : worker->step_count - 1;
+        mock_play(exchange, &worker->steps[step]);
+    }
+}
+
+static inline bool mock_has_to_wait(struct mock_worker *worker, int at)
+{
+    bool is_early = worker->waits_for_other && worker->other->post_count <= at;
+    return is_early || worker->holds;
+}
+
 static inline void mock_on_post(struct mock_worker *worker,
                                 struct http_exchange *exchange)
 {
@@ -102,7 +128,16 @@ static inline void mock_on_post(struct mock_worker *worker,
     }
     int step = at < worker->step_count ? at : worker->step_count - 1;
     assert_true(step >= 0);
-    mock_play(exchange, &worker->steps[step]);
+    if (mock_has_to_wait(worker, at)) {
+        worker->held = exchange;
+        worker->held_at = at;
+    } else {
+        mock_play(exchange, &worker->steps[step]);
+    }
+    struct mock_worker *other = worker->other;
+    if (other->held != NULL && !other->holds && other->held_at <= at) {
+        mock_release(other);
+    }
 }
 
 static inline void mock_on_light(struct mock_worker *worker,
@@ -142,8 +177,10 @@ static inline void mock_on_request(void *context,
                !span_starts_with(path, "/v1/models")) {
         mock_on_post(worker, exchange);
     } else if (span_equals_string(path, "/server_info")) {
-        http_exchange_reply(exchange, 200, "application/json", NULL,
-                            span_of_string("{}"));
+        http_exchange_reply(
+            exchange, worker->info_status == 0 ? 200 : worker->info_status,
+            "application/json", NULL,
+            span_of_string(worker->info == NULL ? "{}" : worker->info));
     } else {
         mock_on_light(worker, exchange, path);
     }
@@ -151,8 +188,11 @@ static inline void mock_on_request(void *context,
 
 static inline void mock_on_gone(void *context, struct http_exchange *exchange)
 {
-    (void)exchange;
-    ((struct mock_worker *)context)->gone_count++;
+    struct mock_worker *worker = context;
+    worker->gone_count++;
+    if (worker->held == exchange) {
+        worker->held = NULL;
+    }
 }
 
 static inline void mock_open(struct mock_worker *worker, struct io_loop *loop)
@@ -275,6 +315,8 @@ static inline void mock_prepare(struct mock_cluster *c)
     assert_int_equal(io_loop_create(&c->loop), OK);
     mock_open(&c->ctx, c->loop);
     mock_open(&c->gen, c->loop);
+    c->ctx.other = &c->gen;
+    c->gen.other = &c->ctx;
     config_route_init(&c->config);
     strcpy(c->config.hostname, "127.0.0.1");
     c->config.port = 0;

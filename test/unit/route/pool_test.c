@@ -135,6 +135,39 @@ static void preparation_is_retried_with_backoff(void **state)
     assert_int_equal(pool.servers[0].state, ROUTE_SERVER_READY);
 }
 
+/* [serve T7 T8] generation-first: what a context server said of itself is asked
+ * for again once it may be another process, without it leaving the rotation;
+ * a failed question is repeated. */
+static void what_a_server_said_is_asked_again_after_a_break(void **state)
+{
+    static struct route_pool pool;
+    uint64_t now = SECOND;
+    (void)state;
+    make(&pool, 1);
+    pool.keeps_peers = true;
+    pool.servers[0].peer.size = 1;
+    assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    route_pool_on_refused(&pool, 0, now);
+    assert_false(route_peer_is_known(&pool.servers[0].peer));
+    assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    assert_true(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_READY);
+    route_pool_on_prepared(&pool, 0, false, now);
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_READY);
+    assert_true(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    route_pool_on_prepared(&pool, 0, true, now);
+    assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    pool.servers[0].peer.size = 1;
+    route_pool_forget_peer(&pool, 0, now);
+    assert_false(route_peer_is_known(&pool.servers[0].peer));
+    assert_true(route_pool_wake_ns(&pool) <= now);
+    assert_true(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    pool.keeps_peers = false; /* context-first asks nothing again */
+    route_pool_on_prepared(&pool, 0, true, now);
+    route_pool_forget_peer(&pool, 0, now);
+    assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
+}
+
 static void a_draining_server_gets_no_new_work(void **state)
 {
     static struct route_pool pool;
@@ -175,6 +208,7 @@ int main(void)
         cmocka_unit_test(a_suspect_is_used_only_for_want_of_others),
         cmocka_unit_test(a_server_leaves_and_returns),
         cmocka_unit_test(preparation_is_retried_with_backoff),
+        cmocka_unit_test(what_a_server_said_is_asked_again_after_a_break),
         cmocka_unit_test(a_draining_server_gets_no_new_work),
         cmocka_unit_test(any_server_means_one_that_is_up),
     };

@@ -38,9 +38,9 @@ static void begin(bool is_stream, int32_t max_retries)
 
 static void add_action(const struct route_action *action)
 {
-    static const char *const NAMES[] = {"post",  "cancel", "wait",  "probe",
-                                        "abort", "begin",  "reply", "final",
-                                        "error", "end",    "cut",   "done"};
+    static const char *const NAMES[] = {
+        "post",  "cancel", "wait", "probe", "abort",  "begin", "reply",
+        "final", "error",  "end",  "cut",   "linger", "done"};
     static const char *const LEGS[] = {"ctx", "gen", "whole"};
     char *at = trace + strlen(trace);
     switch (action->kind) {
