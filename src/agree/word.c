@@ -15,6 +15,7 @@ const char *agree_reason_name(uint8_t reason)
         [AGREE_REASON_PEER_EPOCH] = "peer-epoch-changed",
         [AGREE_REASON_WORKER_DEAD] = "worker-dead",
         [AGREE_REASON_INTERNAL] = "internal",
+        [AGREE_REASON_EXPIRED] = "expired",
     };
     return reason < AGREE_REASON_COUNT ? NAMES[reason] : "unknown";
 }

@@ -31,6 +31,7 @@ enum agree_reason {
     AGREE_REASON_PEER_EPOCH,
     AGREE_REASON_WORKER_DEAD,
     AGREE_REASON_INTERNAL,
+    AGREE_REASON_EXPIRED, /* the sender has no such KV, or not any more */
     AGREE_REASON_COUNT
 };
 const char *agree_reason_name(uint8_t reason);

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "api/walk.h"
+#include "base/utf8.h"
 
 static int hex_value(uint8_t byte)
 {
@@ -25,22 +26,6 @@ int32_t api_walk_hex4(const uint8_t *at, const uint8_t *end)
         unit = unit << 4 | digit;
     }
     return unit;
-}
-
-static size_t utf8_encode(uint32_t point, uint8_t out[4])
-{
-    if (point < 0x80) {
-        out[0] = (uint8_t)point;
-        return 1;
-    }
-    size_t size = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    for (size_t i = size - 1; i > 0; i--) {
-        out[i] = (uint8_t)(0x80 | (point & 0x3f));
-        point >>= 6;
-    }
-    static const uint8_t LEAD[5] = {0, 0, 0xc0, 0xe0, 0xf0};
-    out[0] = (uint8_t)(LEAD[size] | point);
-    return size;
 }
 
 static uint32_t decode_unicode(const uint8_t **at, const uint8_t *end)

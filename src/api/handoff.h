@@ -48,6 +48,8 @@ MUST_USE enum err api_handoff_read(struct api_json value, struct why *why,
 MUST_USE enum err api_handoff_rid(const struct api_handoff *handoff,
                                   int64_t *rid_out);
 
+enum { API_SEAL_SIZE = 16 };
+
 /* What `encoded_opaque_state` holds. */
 struct api_opaque {
     uint64_t incarnation;
@@ -56,10 +58,29 @@ struct api_opaque {
     uint32_t prompt_tokens;
     uint32_t tokens_per_block;
     uint32_t kv_type; /* 0: F16 */
+    uint8_t seal[API_SEAL_SIZE]; /* see api_opaque_seal */
 };
 void api_opaque_encode(const struct api_opaque *opaque, struct buf *base64_out);
+/* ERR_UNSUPPORTED: of another version, or of a worker of another kind. */
 MUST_USE enum err api_opaque_decode(struct span base64, struct why *why,
                                     struct api_opaque *opaque_out);
+
+/* What the KV was computed from and what came first out of it. */
+struct api_sealed {
+    const int32_t *ids;
+    uint32_t id_count;
+    struct span salt; /* of the cache; empty: none */
+    const int32_t *first_tokens;
+    uint32_t first_token_count;
+};
+/* Binds the state to the prompt, so that a receiver can tell KV of another one
+ * from the right KV, whatever was put beside the state on its way. HMAC-SHA256
+ * under the internal auth key, cut to 16 bytes; without a key it tells a mix-up
+ * only, not a forger. */
+void api_opaque_seal(struct span key, const struct api_sealed *sealed,
+                     struct api_opaque *opaque);
+bool api_opaque_is_sealed(struct span key, const struct api_sealed *sealed,
+                          const struct api_opaque *opaque);
 
 /* Little-endian int32 ids as base64, and back. */
 void api_ids_encode(const int32_t *ids, size_t count, struct buf *base64_out);

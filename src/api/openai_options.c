@@ -116,16 +116,18 @@ static enum err read_bias(const struct api_member *member, struct why *why,
     return OK;
 }
 
-/* Of two biases of one token the last counts, as of any two members. */
-static void keep_bias(struct openai_request *request, struct openai_bias bias)
+/* "7" and "07" are one token, so that two of them are a doubt too. */
+static enum err keep_bias(struct openai_request *request,
+                          struct openai_bias bias, struct why *why)
 {
     for (uint32_t i = 0; i < request->bias_count; i++) {
         if (request->biases[i].token == bias.token) {
-            request->biases[i] = bias;
-            return;
+            return why_say(why, ERR_INVALID, "[%" PRId32 "]: is given twice",
+                           bias.token);
         }
     }
     request->biases[request->bias_count++] = bias;
+    return OK;
 }
 
 enum err openai_read_bias(const struct openai_limits *limits,
@@ -154,7 +156,10 @@ enum err openai_read_bias(const struct openai_limits *limits,
             request->biases =
                 mem_new_array(OPENAI_BIAS_COUNT_MAX, sizeof(*request->biases));
         }
-        keep_bias(request, bias);
+        err = keep_bias(request, bias, why);
+        if (err != OK) {
+            return err;
+        }
     }
     return OK;
 }

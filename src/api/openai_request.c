@@ -223,6 +223,14 @@ static enum err check_all(struct openai_request *request,
     return err == OK ? check_handoff(request, fault) : err;
 }
 
+/* "model: is given twice" */
+static void name_twin(struct openai_fault *fault)
+{
+    size_t size = strlen(fault->why.text) - strlen(": is given twice");
+    snprintf(fault->param, sizeof(fault->param), "%.*s", (int)size,
+             fault->why.text);
+}
+
 enum err openai_request_parse(enum openai_route route, struct span body,
                               const struct openai_limits *limits,
                               struct openai_fault *fault,
@@ -232,14 +240,16 @@ enum err openai_request_parse(enum openai_route route, struct span body,
     struct openai_request request;
     *fault = (struct openai_fault){0};
     enum err err = api_scan(body, &fault->why, &object);
+    if (err == ERR_EXISTS) {
+        name_twin(fault);
+        return ERR_INVALID;
+    }
     if (err != OK) {
         return why_prefix(&fault->why, ERR_INVALID, "body");
     }
     init_defaults(&request, route, body.size);
     for (uint32_t i = 0; i < object.member_count && err == OK; i++) {
-        if (!object.members[i].is_shadowed) {
-            err = read_member(limits, &object.members[i], fault, &request);
-        }
+        err = read_member(limits, &object.members[i], fault, &request);
     }
     if (err == OK) {
         err = check_all(&request, fault);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/walk.h"
+#include "base/utf8.h"
 
 static bool has_escape(struct span key)
 {
@@ -42,12 +43,6 @@ bool api_key_equals(struct span a, struct span b)
     return decoded_equals(a, b);
 }
 
-/* Bytes of the character that begins with `first`. */
-static size_t character_size(uint8_t first)
-{
-    return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-}
-
 void api_key_text(struct span key, char *out, size_t size)
 {
     const uint8_t *at = key.data;
@@ -57,7 +52,7 @@ void api_key_text(struct span key, char *out, size_t size)
         uint8_t text[4];
         size_t count = api_walk_decode(&at, end, text);
         bool is_begin = (text[0] & 0xc0) != 0x80;
-        size_t wanted = is_begin ? character_size(text[0]) : count;
+        size_t wanted = is_begin ? utf8_expected(text[0]) : count;
         if (used + wanted >= size) {
             break;
         }
@@ -67,12 +62,17 @@ void api_key_text(struct span key, char *out, size_t size)
     out[used] = 0;
 }
 
-static void shadow_earlier(struct api_object *object, struct span key)
+static enum err refuse_twin(const struct api_object *object, struct span key,
+                            struct why *why)
 {
     for (uint32_t i = 0; i < object->member_count; i++) {
-        struct api_member *member = &object->members[i];
-        member->is_shadowed |= api_key_equals(member->key, key);
+        if (api_key_equals(object->members[i].key, key)) {
+            char text[64];
+            api_key_text(key, text, sizeof(text));
+            return why_say(why, ERR_EXISTS, "%s: is given twice", text);
+        }
     }
+    return OK;
 }
 
 /* Reads `"key": value` at the walk. */
@@ -115,7 +115,10 @@ static enum err scan_members(struct api_walk *walk, struct why *why,
         if (!walk_member(walk, &member)) {
             return api_walk_say(walk, why);
         }
-        shadow_earlier(object, member.key);
+        enum err code = refuse_twin(object, member.key, why);
+        if (code != OK) {
+            return code;
+        }
         object->members[object->member_count++] = member;
         api_walk_blank(walk);
         if (api_walk_is_at(walk, '}')) {
@@ -161,7 +164,7 @@ const struct api_member *api_find(const struct api_object *object,
     struct span name = span_of_string(key);
     for (uint32_t i = 0; i < object->member_count; i++) {
         const struct api_member *member = &object->members[i];
-        if (!member->is_shadowed && api_key_equals(member->key, name)) {
+        if (api_key_equals(member->key, name)) {
             return member;
         }
     }

@@ -3,8 +3,8 @@
  * level object by byte range; values are read on demand; the splicer builds a
  * changed copy in which every byte it was not told to change is the client's
  * own. Strict RFC 8259, UTF-8 checked, depth at most 64, no NUL, no lone
- * surrogates. Of duplicate keys the last counts and the splicer removes the
- * others (serve.md 6.3). Pure. */
+ * surrogates. A key that stands twice is refused: two readers that pick
+ * different ones of it would see two requests (serve.md 6.3). Pure. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +34,6 @@ struct api_member {
     struct span key; /* as it is spelt: compare it with api_key_equals */
     struct api_json value;
     size_t begin, end; /* of `"key": value` in the body, for the splicer */
-    bool is_shadowed; /* a later duplicate counts instead */
 };
 
 struct api_object {
@@ -43,10 +42,11 @@ struct api_object {
     struct api_member members[API_MEMBER_COUNT_MAX];
 };
 
-/* ERR_INVALID with offset and reason; ERR_FULL: too many members. */
+/* ERR_INVALID with offset and reason; ERR_FULL: too many members; ERR_EXISTS:
+ * "model: is given twice". */
 MUST_USE enum err api_scan(struct span body, struct why *why,
                            struct api_object *object_out);
-/* NULL: absent (a shadowed one never is found). */
+/* NULL: absent. */
 const struct api_member *api_find(const struct api_object *object,
                                   const char *key);
 /* Compares what two keys mean: `mod\u0065l` is `model`. */

@@ -56,8 +56,7 @@ static uint32_t add_members(const struct api_object *object,
         if (i == 0) {
             add_range(object, 0, member->begin, out);
         }
-        bool stays =
-            !member->is_shadowed && (edit == NULL || edit->text != NULL);
+        bool stays = edit == NULL || edit->text != NULL;
         if (stays && kept > 0) {
             add_range(object, gap_begin, member->begin, out);
         }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 struct api_walk api_walk_of(struct span text)
 {
     return (struct api_walk){text.data, text.data,
@@ -54,33 +56,6 @@ static inline const uint8_t *skip_plain(const uint8_t *at, const uint8_t *end)
         at++;
     }
     return at;
-}
-
-/* Length of the UTF-8 character of two bytes or more at `at`; 0: not one.
- * The second byte's bounds keep out long forms, surrogates and what lies
- * above U+10FFFF. */
-static inline size_t utf8_size(const uint8_t *at, const uint8_t *end)
-{
-    uint8_t first = at[0];
-    size_t size = first < 0xc2   ? 0
-                  : first < 0xe0 ? 2
-                  : first < 0xf0 ? 3
-                  : first < 0xf5 ? 4
-                                 : 0;
-    if (size == 0 || (size_t)(end - at) < size) {
-        return 0;
-    }
-    uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    uint8_t most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (at[1] < least || at[1] > most) {
-        return 0;
-    }
-    for (size_t i = 2; i < size; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return size;
 }
 
 /* `at` stands behind "\u"; a pair of surrogates is taken as one. */
@@ -149,7 +124,8 @@ bool api_walk_string(struct api_walk *walk)
             }
             continue;
         }
-        size_t size = *walk->at < 0x80 ? 0 : utf8_size(walk->at, walk->end);
+        struct span rest = span_of(walk->at, (size_t)(walk->end - walk->at));
+        size_t size = *walk->at < 0x80 ? 0 : utf8_size(rest);
         if (size == 0) {
             return api_walk_fail(walk, *walk->at < 0x20
                                            ? "a control character in a string"

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 /* Above it sums of sizes could wrap; no allocation of that size succeeds. */
 static const size_t CAP_MAX = SIZE_MAX / 4;
@@ -115,30 +116,6 @@ void buf_printf(struct buf *buf, const char *format, ...)
         buf_commit(buf, (size_t)size);
     }
     va_end(again);
-}
-
-/* Length of the valid UTF-8 character at the front, 0 when there is none. */
-static size_t utf8_size(struct span text)
-{
-    static const uint32_t LEAST[5] = {0, 0, 0x80, 0x800, 0x10000};
-    uint8_t first = text.data[0];
-    size_t size = first < 0x80             ? 1
-                  : (first & 0xe0) == 0xc0 ? 2
-                  : (first & 0xf0) == 0xe0 ? 3
-                  : (first & 0xf8) == 0xf0 ? 4
-                                           : 0;
-    if (size < 2 || size > text.size) {
-        return size == 1 ? 1 : 0;
-    }
-    uint32_t point = first & (0x7fu >> size);
-    for (size_t i = 1; i < size; i++) {
-        if ((text.data[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        point = point << 6 | (text.data[i] & 0x3fu);
-    }
-    bool is_surrogate = point >= 0xd800 && point <= 0xdfff;
-    return point < LEAST[size] || point > 0x10ffff || is_surrogate ? 0 : size;
 }
 
 static void add_json_ascii(struct buf *buf, uint8_t byte)

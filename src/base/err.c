@@ -4,6 +4,38 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/span.h"
+#include "base/utf8.h"
+
+/* Names out of files and requests may hold anything; a person's terminal and a
+ * log get one line of UTF-8 without control characters. */
+static void make_plain(struct why *why)
+{
+    const struct why old = *why;
+    struct span rest = span_of_string(old.text);
+    size_t used = 0;
+    while (rest.size > 0) {
+        size_t size = utf8_size(rest);
+        bool is_plain = size > 1 || (size == 1 && rest.data[0] >= 0x20 &&
+                                     rest.data[0] != 0x7f);
+        size = is_plain ? size : 1;
+        char text[UTF8_SIZE_MAX + 1] = {0};
+        if (is_plain) {
+            memcpy(text, rest.data, size);
+        } else {
+            snprintf(text, sizeof(text), "\\x%02x", rest.data[0]);
+        }
+        size_t wanted = strlen(text);
+        if (used + wanted >= sizeof(why->text)) {
+            break;
+        }
+        memcpy(why->text + used, text, wanted);
+        used += wanted;
+        rest = span_slice(rest, size, rest.size);
+    }
+    why->text[used] = 0;
+}
+
 enum err why_say(struct why *why, enum err code, const char *format, ...)
 {
     if (why == NULL) {
@@ -13,6 +45,7 @@ enum err why_say(struct why *why, enum err code, const char *format, ...)
     va_start(args, format);
     vsnprintf(why->text, sizeof(why->text), format, args);
     va_end(args);
+    make_plain(why);
     return code;
 }
 
@@ -28,6 +61,7 @@ enum err why_prefix(struct why *why, enum err code, const char *format, ...)
     va_end(args);
     size_t used = strlen(why->text);
     snprintf(why->text + used, sizeof(why->text) - used, ": %s", old.text);
+    make_plain(why);
     return code;
 }
 

@@ -35,7 +35,8 @@ struct why {
     char text[384];
 };
 
-/* Writes the line (cut to fit) and returns `code`. `why` may be NULL. */
+/* Writes the line (cut to fit) and returns `code`. `why` may be NULL. Bytes that
+ * are no UTF-8 and control characters come out as "\xff". */
 enum err why_say(struct why *why, enum err code, const char *format, ...)
     PRINTF_LIKE(3, 4);
 

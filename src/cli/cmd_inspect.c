@@ -10,6 +10,7 @@
 #include "cli/exit.h"
 #include "cli/options.h"
 #include "config/route.h"
+#include "http/server.h"
 #include "node/front.h"
 #include "node/model_file.h"
 
@@ -82,13 +83,21 @@ static void print_value(struct gguf_value value)
     }
 }
 
+/* Without what would drive the terminal. */
+static const char *plain(struct span name, struct why *text)
+{
+    IGNORE(why_say(text, OK, "%.*s", (int)name.size, (const char *)name.data));
+    return text->text;
+}
+
 static void print_keys(const struct gguf *gguf)
 {
+    struct why text;
     for (uint32_t i = 0; i < gguf_key_count(gguf); i++) {
         struct span name;
         struct gguf_value value;
         gguf_key_at(gguf, i, &name, &value);
-        printf("  %-44.*s ", (int)name.size, (const char *)name.data);
+        printf("  %-44s ", plain(name, &text));
         print_value(value);
         printf("\n");
     }
@@ -96,12 +105,12 @@ static void print_keys(const struct gguf *gguf)
 
 static void print_tensors(const struct gguf *gguf)
 {
+    struct why text;
     for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
         const struct gguf_tensor *tensor = gguf_tensor_at(gguf, i);
-        printf("  %-36.*s %-5s %6" PRIu64 " x %" PRIu64 "\n",
-               (int)tensor->name.size, (const char *)tensor->name.data,
-               gguf_type_info(tensor->type)->name, tensor->dimensions[1],
-               tensor->dimensions[0]);
+        printf("  %-36s %-5s %6" PRIu64 " x %" PRIu64 "\n",
+               plain(tensor->name, &text), gguf_type_info(tensor->type)->name,
+               tensor->dimensions[1], tensor->dimensions[0]);
     }
 }
 
@@ -165,6 +174,9 @@ static enum err print_served(const struct config_worker *config,
     printf("weights             %.1f MiB, mapped and shared by all workers\n",
            (double)info->weight_bytes / 1048576.0);
     openai_request_describe_limits(&limits);
+    buf_printf(&limits,
+               "bodies held at once %.1f MiB at most, of all clients\n",
+               (double)http_server_held_max(config->max_body_bytes) / 1048576);
     printf("%s", buf_string(&limits));
     /* 64 MiB: program, libraries, buffers of requests and activations. */
     const struct node_limits *limit = &file->limits;

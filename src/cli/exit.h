@@ -8,6 +8,7 @@ enum cli_exit {
     CLI_BAD_INPUT = 3, /* a model, config or other file is wrong */
     CLI_UNAVAILABLE =
         4, /* a port, memory or another process is not to be had */
+    CLI_FILE_LOST = 5, /* a mapped file was cut short while it was in use */
     CLI_INTERRUPTED = 130
 };
 

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/exit.h"
+#include "io/map_watch.h"
 
 static const struct cli_command COMMANDS[] = {
     {"up", "start a cluster on this host and supervise it", cli_up},
@@ -33,8 +34,8 @@ static void print_help(FILE *out)
                  "       -d '{\"model\":\"demo\",\"prompt\":\"In the "
                  "beginning\",\"max_tokens\":20}'\n"
                  "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 bad model, "
-                 "config or file,\n4 port, memory or peer not to be had, 130 "
-                 "interrupted.\n");
+                 "config or file,\n4 port, memory or peer not to be had, 5 "
+                 "model file cut while in use,\n130 interrupted.\n");
 }
 
 int main(int argc, char **argv)
@@ -52,6 +53,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(name, COMMANDS[i].name) == 0) {
+            io_map_watch(CLI_FILE_LOST);
             return COMMANDS[i].run(argc - 1, argv + 1);
         }
     }

@@ -92,7 +92,7 @@ static const struct config_field FIELDS[] = {
     {"cache_transceiver_config.kv_transfer_timeout_ms", .kind = CONFIG_U64,
      AT(kv_transfer_timeout_ms), .min = 1, .max = 86400000,
      .default_text = "60000", .unit = "ms",
-     .help = "longest KV transfer before the request fails"},
+     .help = "longest KV transfer; then the receiver computes the prompt"},
     {"request_timeout_ms", .kind = CONFIG_U64, AT(request_timeout_ms), .min = 1,
      .max = 86400000, .default_text = "180000", .unit = "ms",
      .help = "arrival to first token"},

@@ -66,6 +66,38 @@ static uint32_t token_limit(const struct engine_core *core,
     return low;
 }
 
+/* `room` tokens a choice fit behind the prompt, when it `fits` itself. */
+static enum err check_room(const struct engine_core *core,
+                           const struct engine_request *request, uint32_t room,
+                           bool fits, struct why *why)
+{
+    const struct engine_core_options *options = &core->options;
+    bool is_max = request->is_length_asked;
+    uint32_t wanted = is_max ? request->max_new_tokens : request->min_tokens;
+    if (!fits && request->choice_count > 1) {
+        return why_say(why, ERR_INVALID,
+                       "n: %u choices after a prompt of %u tokens do not fit "
+                       "into the KV cache of %u blocks of %u",
+                       request->choice_count, request->prompt_count,
+                       options->page_counts[0], options->tokens_per_block);
+    }
+    if (!fits) {
+        return why_say(why, ERR_INVALID,
+                       "prompt: its %u tokens do not fit into the KV cache of "
+                       "%u blocks of %u",
+                       request->prompt_count, options->page_counts[0],
+                       options->tokens_per_block);
+    }
+    if (wanted > room) {
+        return why_say(why, ERR_INVALID,
+                       "%s: %u for each of n = %u choices do not fit into the "
+                       "KV cache, %u do",
+                       is_max ? "max_tokens" : "min_tokens", wanted,
+                       request->choice_count, room);
+    }
+    return OK;
+}
+
 static enum err check_size(const struct engine_core *core,
                            const struct engine_request *request,
                            struct why *why)
@@ -74,23 +106,20 @@ static enum err check_size(const struct engine_core *core,
     uint32_t least = request->max_new_tokens == 0 ? 0 : 1;
     if (request->prompt_count > options->max_seq - least) {
         return why_say(why, ERR_INVALID,
-                       "the prompt has %u tokens; with %u to generate that is "
+                       "prompt: has %u tokens; with %u to generate that is "
                        "more than max_seq %u",
                        request->prompt_count, least, options->max_seq);
     }
     struct kv_promise prompt = {.token_total = request->prompt_count};
-    bool fits =
-        request->kind == ENGINE_CONTEXT_ONLY
-            ? fits_alone(core, &prompt)
-            : request->prompt_count + least <= token_limit(core, request);
-    if (!fits) {
-        return why_say(why, ERR_INVALID,
-                       "a prompt of %u tokens for %u choices does not fit "
-                       "into the cache of %u blocks of %u tokens",
-                       request->prompt_count, request->choice_count,
-                       options->page_counts[0], options->tokens_per_block);
+    uint32_t limit = UINT32_MAX;
+    if (request->kind != ENGINE_CONTEXT_ONLY) {
+        limit = token_limit(core, request);
+    } else if (!fits_alone(core, &prompt)) {
+        limit = 0;
     }
-    return OK;
+    bool fits = limit >= request->prompt_count + least;
+    return check_room(core, request, fits ? limit - request->prompt_count : 0,
+                      fits, why);
 }
 
 static enum err check_tokens(const struct engine_core *core,
@@ -161,7 +190,7 @@ static enum err check_counts(const struct engine_core *core,
         return why_say(why, ERR_INVALID, "the prompt has no tokens");
     }
     if (request->choice_count == 0 || request->choice_count > choices_max) {
-        return why_say(why, ERR_INVALID, "n is %u, this worker does 1 to %u",
+        return why_say(why, ERR_INVALID, "n: is %u, this worker does 1 to %u",
                        request->choice_count, choices_max);
     }
     if (request->stop_token_count > ENGINE_STOP_TOKEN_COUNT_MAX) {

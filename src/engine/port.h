@@ -50,7 +50,8 @@ struct engine_request {
 
     uint32_t choice_count; /* n: one prefill, then each choice on its own */
     uint32_t max_new_tokens;
-    uint32_t min_tokens;
+    bool is_length_asked; /* more than fits is refused; else it is cut */
+    uint32_t min_tokens; /* refused when it does not fit */
     bool ignore_end;
     uint32_t stop_token_count;
     int32_t stop_tokens[ENGINE_STOP_TOKEN_COUNT_MAX];
@@ -146,7 +147,7 @@ struct engine_event {
     struct sampler_top *top; /* heap, the receiver's; NULL when none */
     enum engine_finish finish;
     enum err error; /* FAILED: ERR_FULL asks the client to retry later */
-    char reason[120]; /* FAILED: for the client */
+    char reason[120]; /* FAILED: for the client; "n: ..." names its field */
     bool found;
     struct engine_journey journey; /* FINISHED and FAILED */
     /* CACHE: heap, the receiver's; NULL: no events are kept here (`error` OK),

@@ -182,6 +182,7 @@ static enum err error_of(uint8_t reason)
         [AGREE_REASON_PEER_EPOCH] = ERR_CLOSED,
         [AGREE_REASON_WORKER_DEAD] = ERR_CLOSED,
         [AGREE_REASON_INTERNAL] = ERR_INTERNAL,
+        [AGREE_REASON_EXPIRED] = ERR_TIMEOUT,
     };
     return reason < AGREE_REASON_COUNT ? ERRORS[reason] : ERR_INTERNAL;
 }

@@ -7,6 +7,7 @@
 enum {
     INPUT_MAX = 256 << 10, /* kept of pipelined requests; about a read more */
     OUTPUT_NOW = 64 << 10, /* what is waiting leaves at once above this */
+    SHORT_BODY = 64 << 10, /* may be read before anybody looks at the head */
     WRITE_MAX = 1 << 28, /* a handler that does not listen is cut */
 };
 static const uint64_t STALL_NS = 30000000000u;
@@ -71,11 +72,20 @@ void http_connection_accept(struct http_server *server,
     io_timer_start(exchange->timer, options->keep_alive_ns);
 }
 
-static void count_held(struct http_exchange *exchange, size_t held)
+static void count_held(struct http_exchange *exchange)
 {
+    size_t held =
+        exchange->state == CONNECTION_GONE
+            ? 0
+            : http_parser_held(exchange->parser) + exchange->input.size;
     exchange->server->held += held;
     exchange->server->held -= exchange->held;
     exchange->held = held;
+}
+
+static bool holds_too_much(const struct http_server *server)
+{
+    return server->held > server->held_max;
 }
 
 static void tell_gone(struct http_exchange *exchange)
@@ -98,7 +108,7 @@ static void on_close(void *context, enum err reason, const char *text)
     tell_gone(exchange);
     http_server_forget_settling(exchange);
     unlink_connection(server, exchange);
-    count_held(exchange, 0);
+    count_held(exchange);
     io_timer_destroy(exchange->timer);
     http_parser_destroy(exchange->parser);
     buf_finish(&exchange->input);
@@ -128,9 +138,19 @@ void http_connection_close_if_idle(struct http_exchange *exchange)
     }
 }
 
+/* The handler's, until it is answered or told to be gone. */
+static void hand_over(struct http_exchange *exchange, bool keeps_alive)
+{
+    exchange->state = CONNECTION_WORKING;
+    exchange->user = NULL;
+    exchange->keeps_alive = keeps_alive;
+    exchange->server->open_count++;
+}
+
 static void answer_refusal(struct http_exchange *exchange,
                            struct http_refusal refusal)
 {
+    static const struct http_header later[] = {{"Retry-After", "1"}, {0}};
     struct http_server *server = exchange->server;
     const struct http_handler *handler = server->options.handler;
     struct buf body;
@@ -142,11 +162,9 @@ static void answer_refusal(struct http_exchange *exchange,
         buf_printf(&body, "{\"error\":{\"message\":\"%s\",\"code\":%d}}",
                    refusal.message, refusal.status);
     }
-    exchange->state = CONNECTION_WORKING;
-    exchange->keeps_alive = false;
-    server->open_count++;
-    http_exchange_reply(exchange, refusal.status, "application/json", NULL,
-                        buf_span(&body));
+    hand_over(exchange, false);
+    http_exchange_reply(exchange, refusal.status, "application/json",
+                        refusal.status == 503 ? later : NULL, buf_span(&body));
     buf_finish(&body);
 }
 
@@ -155,20 +173,40 @@ static void request_is_whole(struct http_exchange *exchange)
     struct http_server *server = exchange->server;
     const struct http_head *head = http_parser_head(exchange->parser);
     io_timer_stop(exchange->timer);
-    exchange->state = CONNECTION_WORKING;
-    exchange->user = NULL;
     exchange->is_head = span_equals_string(head->method, "HEAD");
-    exchange->keeps_alive =
-        http_parser_keeps_alive(exchange->parser) && !server->is_draining;
-    server->open_count++;
+    hand_over(exchange, http_parser_keeps_alive(exchange->parser) &&
+                            !server->is_draining);
     server->options.handler->on_request(server->options.context, exchange);
+}
+
+/* A short body is read first: then the connection can go on after a refusal. */
+static bool is_refused_by_head(struct http_exchange *exchange,
+                               const struct http_head *head)
+{
+    struct http_server *server = exchange->server;
+    const struct http_handler *handler = server->options.handler;
+    bool is_short = !head->is_chunked && head->length <= SHORT_BODY;
+    if (handler->on_head == NULL || (is_short && !head->expects_continue)) {
+        return false;
+    }
+    exchange->is_head = span_equals_string(head->method, "HEAD");
+    hand_over(exchange, false);
+    if (handler->on_head(server->options.context, exchange)) {
+        return true;
+    }
+    exchange->state = CONNECTION_RECEIVING;
+    server->open_count--;
+    return false;
 }
 
 static void head_is_here(struct http_exchange *exchange)
 {
     const struct http_head *head = http_parser_head(exchange->parser);
     bool has_body = head->length > 0 || head->is_chunked;
-    if (head->expects_continue && has_body && head->minor > 0) {
+    if (!has_body || is_refused_by_head(exchange, head)) {
+        return;
+    }
+    if (head->expects_continue && head->minor > 0) {
         /* In line behind the answer that may still be waiting there. */
         buf_add_string(&exchange->output, "HTTP/1.1 100 Continue\r\n\r\n");
         http_server_settle_later(exchange);
@@ -193,18 +231,20 @@ static size_t take_request(struct http_exchange *exchange, struct span bytes)
         http_parser_has_begun(exchange->parser)) {
         request_begins(exchange);
     }
-    count_held(exchange, http_parser_held(exchange->parser));
+    count_held(exchange);
     if (got == HTTP_PARSE_REFUSED) {
         answer_refusal(exchange, http_parser_refusal(exchange->parser));
-    } else if (server->held > server->held_max) {
+    } else if (holds_too_much(server) &&
+               http_parser_held(exchange->parser) > 0) {
         answer_refusal(exchange, (struct http_refusal){
                                      503, "too many request bodies at once"});
     } else if (got == HTTP_PARSE_HEAD) {
         head_is_here(exchange);
         /* Without a body it is complete already. */
         size_t none;
-        if (http_parser_feed(exchange->parser, span_of(NULL, 0), &none) ==
-            HTTP_PARSE_COMPLETE) {
+        if (exchange->state == CONNECTION_RECEIVING &&
+            http_parser_feed(exchange->parser, span_of(NULL, 0), &none) ==
+                HTTP_PARSE_COMPLETE) {
             request_is_whole(exchange);
         }
     } else if (got == HTTP_PARSE_COMPLETE) {
@@ -226,9 +266,11 @@ static void keep_input(struct http_exchange *exchange, struct span bytes)
         return;
     }
     buf_add_span(&exchange->input, bytes);
+    count_held(exchange);
     if (buf_error(&exchange->input) != OK) {
         http_connection_reset(exchange);
-    } else if (exchange->input.size >= INPUT_MAX) {
+    } else if (exchange->input.size >= INPUT_MAX ||
+               holds_too_much(exchange->server)) {
         io_stream_set_reading(exchange->stream, false);
     }
 }
@@ -260,6 +302,7 @@ static void read_kept(struct http_exchange *exchange)
     if (exchange->input.size == 0) {
         buf_finish(&exchange->input);
     }
+    count_held(exchange);
     if (exchange->input.size < INPUT_MAX &&
         exchange->state != CONNECTION_GONE) {
         io_stream_set_reading(exchange->stream, true);
@@ -359,14 +402,14 @@ void http_connection_answered(struct http_exchange *exchange)
     server->open_count--;
     exchange->user = NULL;
     exchange->is_over_mark = false;
-    count_held(exchange, 0);
+    http_parser_reset(exchange->parser);
+    count_held(exchange);
     http_server_settle_later(exchange);
     if (!exchange->keeps_alive || server->is_draining) {
         /* Until it is settled: then what is waiting leaves and it closes. */
         exchange->state = CONNECTION_CLOSING;
         return;
     }
-    http_parser_reset(exchange->parser);
     exchange->state = CONNECTION_IDLE;
     exchange->sent_seen = io_stream_sent(exchange->stream);
     /* Who still reads the answer is not idle, only perhaps slow. */

@@ -34,7 +34,7 @@ struct http_exchange {
     struct http_parser *parser;
     struct buf input; /* what came behind the request being answered */
     struct buf output; /* leaves after this turn */
-    size_t held; /* body bytes counted in the server's total */
+    size_t held; /* of body and `input`, counted in the server's total */
     uint64_t sent_seen; /* progress of a slow reader, see on_limit */
     uint64_t arrival_ns;
     bool keeps_alive; /* after the answer */
@@ -58,7 +58,7 @@ struct http_server {
     struct http_exchange *first_dirty;
     uint32_t connection_count;
     uint32_t open_count; /* exchanges between on_request and their end */
-    uint64_t held; /* body bytes of all connections */
+    uint64_t held; /* bytes of bodies and early input, all connections */
     uint64_t held_max;
     uint64_t date_second;
     struct buf date;

@@ -250,7 +250,15 @@ static bool is_known_method(struct span method)
     return false;
 }
 
-/* "/path?query", "*" for OPTIONS, or a whole "http://host/path?query". */
+static void split_target(struct span target, struct http_head *head)
+{
+    size_t mark = find_byte(target, '?');
+    head->path = mark == 0 ? span_of_string("/") : span_slice(target, 0, mark);
+    head->query = span_slice(target, mark + 1, target.size);
+}
+
+/* "/path?query", "*" for OPTIONS, or a whole "http://host/path?query", whose
+ * empty path is "/". */
 static bool read_target(struct span target, struct http_head *head,
                         struct http_refusal *refusal)
 {
@@ -260,18 +268,25 @@ static bool read_target(struct span target, struct http_head *head,
             return refuse(refusal, 400, "malformed request target");
         }
     }
-    if (span_starts_with(target, "http://")) {
-        size_t authority = find_byte(span_slice(target, 7, target.size), '/');
-        target = span_slice(target, 7 + authority, target.size);
+    if (http_head_is(span_slice(target, 0, 7), "http://")) {
+        size_t end = 7;
+        while (end < target.size && target.data[end] != '/' &&
+               target.data[end] != '?') {
+            end++;
+        }
+        if (end == 7) {
+            return refuse(refusal, 400, "malformed request target");
+        }
+        target = span_slice(target, end, target.size);
+        split_target(target, head);
+        return true;
     }
     bool is_star = span_equals_string(target, "*") &&
                    span_equals_string(head->method, "OPTIONS");
     if (!is_star && !span_starts_with(target, "/")) {
         return refuse(refusal, 400, "malformed request target");
     }
-    size_t mark = find_byte(target, '?');
-    head->path = span_slice(target, 0, mark);
-    head->query = span_slice(target, mark + 1, target.size);
+    split_target(target, head);
     return true;
 }
 

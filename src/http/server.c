@@ -9,7 +9,7 @@ enum {
     BODY_BYTES_MAX = 64 << 20,
     CONNECTION_COUNT_MAX = 4096,
     STREAM_PENDING_MAX = 256 << 10,
-    BODIES_HELD_MAX = 16, /* whole bodies held at once, all connections */
+    BODIES_HELD_MAX = 8, /* longest bodies held at once, all connections */
 };
 static const uint64_t SECOND_NS = 1000000000u;
 
@@ -48,7 +48,7 @@ enum err http_server_open(struct io_loop *loop,
     server->loop = loop;
     server->options = *options;
     set_defaults(&server->options);
-    server->held_max = BODIES_HELD_MAX * server->options.body_bytes_max;
+    server->held_max = http_server_held_max(server->options.body_bytes_max);
     buf_init(&server->date, 256);
     enum err e = io_listener_open(
         loop,
@@ -68,6 +68,11 @@ enum err http_server_open(struct io_loop *loop,
     server->port = io_listener_port(server->listener);
     *server_out = server;
     return OK;
+}
+
+uint64_t http_server_held_max(size_t body_bytes_max)
+{
+    return (uint64_t)BODIES_HELD_MAX * body_bytes_max;
 }
 
 uint16_t http_server_port(const struct http_server *server)

@@ -3,12 +3,15 @@
  *
  *   connection: READING -> on_request -> (handler works) -> answer -> READING
  *
- * The server reads the whole body (capped) before `on_request`. It goes on
+ * The server reads the whole body (capped) before `on_request`; a long one, or
+ * one that waits for 100 Continue, is shown to `on_head` first. It goes on
  * reading while an answer is pending: that is how a leaving client is seen
  * (`on_gone`; a half-close counts). Refused before any handler: smuggling shapes
  * (both lengths, two lengths, two hosts, blanks in names ...), versions other
- * than 1.0 and 1.1, oversized heads (431) and bodies (413), slow requests (408).
- * What is written in one turn of the loop leaves in one send. One thread. */
+ * than 1.0 and 1.1, oversized heads (431) and bodies (413), slow requests (408),
+ * and whatever goes over the bytes of bodies held at once, of all connections
+ * (503). What is written in one turn of the loop leaves in one send. One
+ * thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +31,10 @@ struct http_header {
 
 struct http_handler {
     void (*on_request)(void *context, struct http_exchange *exchange);
+    /* Before a body is read that costs something: true when the exchange was
+     * answered (http_exchange_reply), which closes the connection. May be
+     * NULL. */
+    bool (*on_head)(void *context, struct http_exchange *exchange);
     /* The client left before the answer was complete. The exchange is gone
      * when this returns; its user pointer tells whose it was. */
     void (*on_gone)(void *context, struct http_exchange *exchange);
@@ -55,6 +62,8 @@ MUST_USE enum err http_server_open(struct io_loop *loop,
                                    const struct http_server_options *options,
                                    struct why *why,
                                    struct http_server **server_out);
+/* Bytes of bodies held at once where one may have `body_bytes_max`. */
+uint64_t http_server_held_max(size_t body_bytes_max);
 uint16_t http_server_port(const struct http_server *server);
 /* No new connections; idle ones close; pending answers may finish. */
 void http_server_drain(struct http_server *server);

@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "io/map_watch.h"
 
 struct io_map {
     void *memory;
     size_t size;
+    char *path; /* for the last word of io/map_watch */
 };
 
 static enum err open_error(const char *path, struct why *why)
@@ -68,7 +70,10 @@ enum err io_map_open(const char *path, struct why *why, struct io_map **map_out)
                        strerror(saved));
     }
     struct io_map *map = mem_new(sizeof(*map));
-    *map = (struct io_map){.memory = memory, .size = size};
+    *map = (struct io_map){.memory = memory,
+                           .size = size,
+                           .path = mem_copy(path, strlen(path) + 1)};
+    io_map_watch_add(memory, size, map->path);
     *map_out = map;
     return OK;
 }
@@ -78,7 +83,9 @@ void io_map_close(struct io_map *map)
     if (map == NULL) {
         return;
     }
+    io_map_watch_remove(map->memory);
     munmap(map->memory, map->size);
+    mem_free(map->path);
     mem_free(map);
 }
 

@@ -337,6 +337,11 @@ static enum err read_key(struct worker *worker, struct why *why)
     }
     enum err code =
         io_file_read(worker->config->auth_key_file, why, &worker->key);
+    if (code == ERR_FULL) {
+        return why_say(why, ERR_INVALID,
+                       "auth_key_file %s holds more than %d bytes",
+                       worker->config->auth_key_file, KEY_SIZE_MAX);
+    }
     if (code != OK) {
         return why_prefix(why, code, "auth_key_file");
     }

@@ -45,8 +45,7 @@ static enum err read_stream_options(struct route_body *body, struct why *why)
         return OK;
     }
     if (!body->is_stream) {
-        return why_say(why, ERR_INVALID,
-                       "stream_options: needs stream to be true");
+        return why_say(why, ERR_INVALID, "stream_options: needs stream = true");
     }
     if (api_scan_object(member->value, why, &options) != OK) {
         return why_prefix(why, ERR_INVALID, "stream_options");
@@ -189,7 +188,8 @@ enum err route_body_read(struct span bytes,
 {
     enum err code = api_scan(bytes, why, &body->object);
     if (code != OK) {
-        return why_prefix(why, ERR_INVALID, "body");
+        return code == ERR_EXISTS ? ERR_INVALID
+                                  : why_prefix(why, ERR_INVALID, "body");
     }
     body->is_chat = options->is_chat;
     body->is_stream = false;

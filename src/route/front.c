@@ -109,19 +109,26 @@ static bool is_json(const struct http_exchange *exchange, struct why *why)
     return api_media_check(type, is_from_page, why) == OK;
 }
 
-static void on_request(void *context, struct http_exchange *exchange)
+/* HEAD asks what GET would answer; the server leaves the body out. */
+static bool is_method(struct span method, const char *wanted)
 {
-    struct route_front *front = context;
+    return span_equals_string(method, wanted) ||
+           (span_equals_string(method, "HEAD") && strcmp(wanted, "GET") == 0);
+}
+
+/* What the head alone decides: the page, or NULL and it is answered. */
+static const struct page *admit_head(struct route_front *front,
+                                     struct http_exchange *exchange)
+{
     const struct page *page = page_of(http_exchange_path(exchange));
     struct span method = http_exchange_method(exchange);
     struct why why = {""};
-    http_exchange_set_user(exchange, NULL);
     if (page == NULL) {
         front_reply_error(front, exchange, 404, NULL, "no such path", NULL);
     } else if (span_equals_string(method, "OPTIONS") &&
                front->config->cors_origin[0] != 0) {
         front_reply_preflight(front, exchange);
-    } else if (!span_equals_string(method, page->method)) {
+    } else if (!is_method(method, page->method)) {
         refuse_method(front, exchange, page);
     } else if (!page->is_open && !is_allowed(front, exchange)) {
         front_reply_error(front, exchange, 401, NULL,
@@ -129,6 +136,22 @@ static void on_request(void *context, struct http_exchange *exchange)
     } else if (span_equals_string(method, "POST") && !is_json(exchange, &why)) {
         front_reply_error(front, exchange, 400, NULL, why.text, NULL);
     } else {
+        return page;
+    }
+    return NULL;
+}
+
+static bool on_head(void *context, struct http_exchange *exchange)
+{
+    return admit_head(context, exchange) == NULL;
+}
+
+static void on_request(void *context, struct http_exchange *exchange)
+{
+    struct route_front *front = context;
+    http_exchange_set_user(exchange, NULL);
+    const struct page *page = admit_head(front, exchange);
+    if (page != NULL) {
         page->show(front, exchange);
     }
 }
@@ -159,8 +182,13 @@ static void describe_error(void *context, int status, const char *message,
                    NULL, body_out);
 }
 
-static const struct http_handler HANDLER = {on_request, on_gone, on_drain,
-                                            describe_error};
+static const struct http_handler HANDLER = {
+    .on_request = on_request,
+    .on_head = on_head,
+    .on_gone = on_gone,
+    .on_drain = on_drain,
+    .describe_error = describe_error,
+};
 
 static enum err open_server(struct route_front *front, struct why *why)
 {

@@ -183,7 +183,8 @@ static struct front_forward *create(struct route_front *front,
     forward->owner.on_gone = on_gone;
     forward->front = front;
     forward->exchange = exchange;
-    forward->is_get = span_equals_string(http_exchange_method(exchange), "GET");
+    forward->is_get =
+        !span_equals_string(http_exchange_method(exchange), "POST");
     forward->is_models = span_equals_string(path, "/v1/models");
     buf_init(&forward->path, path.size);
     buf_add_span(&forward->path, path);

@@ -46,6 +46,8 @@ void route_limits_describe(const struct config_route *config, struct buf *out)
                config->max_header_bytes);
     buf_printf(out, "request body        %.1f MiB at most\n",
                mib(config->max_body_bytes));
+    buf_printf(out, "bodies held at once %.1f MiB at most, of all clients\n",
+               mib(http_server_held_max(config->max_body_bytes)));
     buf_printf(out, "worker's answer     %.1f MiB at most, unless relayed\n",
                mib(config->max_body_bytes));
     buf_printf(out, "conversation id     %d bytes, longer ones hashed\n",

@@ -2,6 +2,7 @@
  * An event for a request that is over finds nobody and is dropped. */
 #include "serve/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -174,11 +175,58 @@ static struct serve_failure failure_of(const struct serve_request *request,
     return failure;
 }
 
+/* A hand-off may wait here for pages longer than its sender keeps them, or its
+ * transfer may end late; while the request itself has time left that is no
+ * reason to fail it: every worker can compute a prompt. Nothing was shown yet,
+ * so the first token may come anew with the rest. */
+static bool may_compute_here(const struct serve_request *request,
+                             const struct engine_event *event)
+{
+    bool has_time =
+        request->deadline_ns == 0 ||
+        io_loop_now(request->serve->options.loop) < request->deadline_ns;
+    return request->kind == ENGINE_GENERATION_ONLY &&
+           event->error == ERR_TIMEOUT && has_time &&
+           request->first_token_ns == 0;
+}
+
+/* The engine names a field as the body does, but knows no other prompt. */
+static void name_field(const struct serve_request *request,
+                       struct serve_failure *failure, char text[256],
+                       char param[64])
+{
+    static const char *const FIELDS[] = {"prompt", "n", "max_tokens",
+                                         "min_tokens"};
+    size_t size = strcspn(failure->message, ":");
+    for (size_t i = 0; i < sizeof(FIELDS) / sizeof(FIELDS[0]); i++) {
+        if (strlen(FIELDS[i]) == size &&
+            strncmp(failure->message, FIELDS[i], size) == 0) {
+            const char *name = i == 0 ? serve_prompt_name(request) : FIELDS[i];
+            snprintf(param, 64, "%s", name);
+            snprintf(text, 256, "%s%s", name, failure->message + size);
+            failure->param = param;
+            failure->message = text;
+            return;
+        }
+    }
+}
+
 static void on_failed(struct serve_request *request,
                       const struct engine_event *event)
 {
+    char text[256], param[64];
     struct serve_failure failure = failure_of(request, event);
+    if (failure.status == 400) {
+        name_field(request, &failure, text, param);
+    }
     note_transfer(request, &event->journey, true);
+    if (may_compute_here(request, event)) {
+        log_info("serve", "request %lld: %s; its prompt is computed here",
+                 (long long)request->rid, failure.message);
+        serve_stats_count_recomputed(request->serve->stats);
+        serve_submit_whole(request);
+        return;
+    }
     serve_request_fail(request, &failure);
 }
 

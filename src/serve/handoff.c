@@ -75,6 +75,28 @@ static int check_context(struct serve_request *request, struct why *why)
     return 0;
 }
 
+/* Is it this prompt that the context server has computed? Else its KV would be
+ * taken, and kept in the cache, for KV of other tokens. */
+static int check_seal(const struct serve_request *request,
+                      const struct api_opaque *opaque, struct why *why)
+{
+    const struct openai_request *body = &request->body;
+    const struct api_sealed sealed = {
+        .ids = body->ids,
+        .id_count = body->id_count,
+        .salt = openai_text(body, body->cache_salt),
+        .first_tokens = body->handoff.first_tokens,
+        .first_token_count = body->handoff.first_token_count,
+    };
+    if (api_opaque_is_sealed(request->serve->parts.auth_key, &sealed, opaque)) {
+        return 0;
+    }
+    return refuse(why, 400,
+                  "disaggregated_params.encoded_opaque_state: was made for "
+                  "other token ids, first tokens or cache_salt, or under "
+                  "another auth key");
+}
+
 static int check_opaque(struct serve_request *request, struct why *why)
 {
     const struct api_handoff *handoff = &request->body.handoff;
@@ -108,7 +130,7 @@ static int check_opaque(struct serve_request *request, struct why *why)
         return 400;
     }
     request->sender_incarnation = opaque.incarnation;
-    return 0;
+    return check_seal(request, &opaque, why);
 }
 
 static int check_first_tokens(const struct serve_request *request,

@@ -104,6 +104,7 @@ struct serve {
 
 /* serve/routes.c */
 void serve_on_request(void *context, struct http_exchange *exchange);
+bool serve_on_head(void *context, struct http_exchange *exchange);
 
 /* serve/reply.c */
 struct serve_failure {
@@ -159,6 +160,10 @@ void serve_cache_on_event(struct serve *serve, struct serve_request *request,
 
 /* serve/submit.c */
 void serve_submit(struct serve_request *request);
+/* The field that the prompt came in. */
+const char *serve_prompt_name(const struct serve_request *request);
+/* A hand-off of which the client has seen nothing is computed here as a whole. */
+void serve_submit_whole(struct serve_request *request);
 
 /* serve/events.c */
 void serve_on_events(void *context);

@@ -87,6 +87,27 @@ static void report_end(struct serve_request *request)
         });
 }
 
+static void add_opaque(const struct serve_request *request,
+                       const int32_t *first_tokens, struct buf *out)
+{
+    const struct serve *serve = request->serve;
+    struct api_opaque opaque = {
+        .incarnation = serve->parts.incarnation,
+        .rid = request->rid,
+        .prompt_tokens = request->prompt_count,
+        .tokens_per_block = serve->options.config->tokens_per_block,
+    };
+    const struct api_sealed sealed = {
+        .ids = request->prompt,
+        .id_count = request->prompt_count,
+        .salt = openai_text(&request->body, request->body.cache_salt),
+        .first_tokens = first_tokens,
+        .first_token_count = request->choice_count,
+    };
+    api_opaque_seal(serve->parts.auth_key, &sealed, &opaque);
+    api_opaque_encode(&opaque, out);
+}
+
 static void add_handoff(struct serve_request *request, struct buf *out)
 {
     const struct serve *serve = request->serve;
@@ -94,14 +115,6 @@ static void add_handoff(struct serve_request *request, struct buf *out)
     struct buf opaque, logprobs;
     buf_init(&opaque, 4096);
     buf_init(&logprobs, 1 << 20);
-    api_opaque_encode(
-        &(struct api_opaque){
-            .incarnation = serve->parts.incarnation,
-            .rid = request->rid,
-            .prompt_tokens = request->prompt_count,
-            .tokens_per_block = serve->options.config->tokens_per_block,
-        },
-        &opaque);
     for (uint32_t i = 0; i < request->choice_count; i++) {
         tokens[i] = request->choices[i].first_token;
         buf_add_string(&logprobs, i == 0 ? "[" : ",");
@@ -110,6 +123,7 @@ static void add_handoff(struct serve_request *request, struct buf *out)
         buf_add_span(&logprobs, buf_span(first));
     }
     buf_add_byte(&logprobs, ']');
+    add_opaque(request, tokens, &opaque);
     bool has_logprobs = request->body.logprob_count >= 0;
     openai_answer_handoff(
         &(struct openai_handoff){

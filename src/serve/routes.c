@@ -112,6 +112,13 @@ static bool is_path(struct span path, const char *wanted)
                                    : span_equals_string(path, wanted);
 }
 
+/* HEAD asks what GET would answer; the server leaves the body out. */
+static bool is_method(struct span method, const char *wanted)
+{
+    return span_equals_string(method, wanted) ||
+           (span_equals_string(method, "HEAD") && strcmp(wanted, "GET") == 0);
+}
+
 /* The route of path and method; else the methods the path does take. */
 static const struct route *find_route(struct span path, struct span method,
                                       char allow_out[32])
@@ -121,7 +128,7 @@ static const struct route *find_route(struct span path, struct span method,
         if (!is_path(path, routes[i].path)) {
             continue;
         }
-        if (span_equals_string(method, routes[i].method)) {
+        if (is_method(method, routes[i].method)) {
             return &routes[i];
         }
         size_t used = strlen(allow_out);
@@ -131,12 +138,12 @@ static const struct route *find_route(struct span path, struct span method,
     return NULL;
 }
 
-void serve_on_request(void *context, struct http_exchange *exchange)
+/* What the head alone decides: the route, or NULL and it is answered. */
+static const struct route *admit_head(struct serve *serve,
+                                      struct http_exchange *exchange)
 {
-    struct serve *serve = context;
     char allow[32];
     struct why why = {{0}};
-    http_exchange_set_user(exchange, NULL);
     struct span method = http_exchange_method(exchange);
     const struct route *route =
         find_route(http_exchange_path(exchange), method, allow);
@@ -154,7 +161,26 @@ void serve_on_request(void *context, struct http_exchange *exchange)
         refuse_type(serve, exchange, &why);
     } else if (serve->is_draining && !route->is_light) {
         refuse_draining(serve, exchange);
-    } else if (route->handle != NULL) {
+    } else {
+        return route;
+    }
+    return NULL;
+}
+
+bool serve_on_head(void *context, struct http_exchange *exchange)
+{
+    return admit_head(context, exchange) == NULL;
+}
+
+void serve_on_request(void *context, struct http_exchange *exchange)
+{
+    struct serve *serve = context;
+    http_exchange_set_user(exchange, NULL);
+    const struct route *route = admit_head(serve, exchange);
+    if (route == NULL) {
+        return;
+    }
+    if (route->handle != NULL) {
         route->handle(serve, exchange);
     } else {
         serve_admit(serve, exchange, route->post);

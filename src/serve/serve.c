@@ -14,6 +14,7 @@ enum { SLOT_COUNT_BESIDE = 64, ID_COUNT_MIN = 1 << 20 };
 
 static const struct http_handler handler = {
     .on_request = serve_on_request,
+    .on_head = serve_on_head,
     .on_gone = serve_on_gone,
     .on_drain = serve_on_drain,
     .describe_error = serve_describe_error,

@@ -15,7 +15,7 @@ struct serve_stats {
     struct obs_counter *requests[ROUTE_COUNT];
     struct obs_counter *failures[FAIL_COUNT];
     struct obs_counter *gone, *stops, *lengths;
-    struct obs_counter *prompt, *cached, *completion, *moved;
+    struct obs_counter *prompt, *cached, *completion, *moved, *recomputed;
     struct obs_histogram *first_token, *gap;
     struct obs_histogram *total[KIND_COUNT];
     struct obs_histogram *queue, *prefill, *handoff;
@@ -161,6 +161,10 @@ static void make_counters(struct serve_stats *stats)
                                 "Tokens of answers.");
     stats->moved = counter(stats, "baton_handoff_bytes_total", NULL,
                            "KV bytes received or sent.");
+    stats->recomputed =
+        counter(stats, "baton_handoffs_recomputed_total", NULL,
+                "Hand-offs that came too late: their prompts were computed "
+                "here.");
 }
 
 #define BOUNDS(bounds) bounds, sizeof(bounds) / sizeof(bounds[0])
@@ -233,6 +237,11 @@ void serve_stats_count_failure(struct serve_stats *stats, int status)
 void serve_stats_count_gone(struct serve_stats *stats)
 {
     obs_counter_add(stats->gone, 1);
+}
+
+void serve_stats_count_recomputed(struct serve_stats *stats)
+{
+    obs_counter_add(stats->recomputed, 1);
 }
 
 static void add_seconds(struct obs_histogram *histogram, uint64_t ns)

@@ -15,6 +15,7 @@ void serve_stats_count_request(struct serve_stats *stats,
                                enum openai_route route);
 void serve_stats_count_failure(struct serve_stats *stats, int status);
 void serve_stats_count_gone(struct serve_stats *stats);
+void serve_stats_count_recomputed(struct serve_stats *stats);
 void serve_stats_add_first_token(struct serve_stats *stats, uint64_t ns);
 void serve_stats_add_gap(struct serve_stats *stats, uint64_t ns);
 

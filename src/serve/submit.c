@@ -17,7 +17,7 @@ static void cut_prompt(struct serve_request *request)
     }
 }
 
-static const char *prompt_name(const struct serve_request *request)
+const char *serve_prompt_name(const struct serve_request *request)
 {
     const struct openai_request *body = &request->body;
     return body->has_prompt_b64   ? "prompt_token_ids_b64"
@@ -34,7 +34,7 @@ static enum err check_ids(const struct serve_request *request, struct why *why)
             return why_say(why, ERR_INVALID,
                            "%s: token id %" PRId32 " at %" PRIu32
                            " is not below the vocabulary size %" PRIu32,
-                           prompt_name(request), request->job.ids[i], i,
+                           serve_prompt_name(request), request->job.ids[i], i,
                            vocab_size);
         }
     }
@@ -64,14 +64,14 @@ static enum err check_length(const struct serve_request *request,
     uint32_t max_seq = request->serve->parts.max_seq;
     if (count == 0) {
         return why_say(why, ERR_INVALID, "%s: must not be empty",
-                       prompt_name(request));
+                       serve_prompt_name(request));
     }
     if (count >= max_seq) {
         return why_say(why, ERR_INVALID,
                        "%s: has %" PRIu32
                        " tokens; prompt and answer together are at most "
                        "%" PRIu32,
-                       prompt_name(request), count, max_seq);
+                       serve_prompt_name(request), count, max_seq);
     }
     return OK;
 }
@@ -154,8 +154,8 @@ static struct engine_request *make_request(struct serve_request *request)
     request->job.ids = NULL;
     out->choice_count = (uint32_t)body->n;
     out->max_new_tokens = count;
-    out->min_tokens =
-        (uint32_t)(body->min_tokens < count ? body->min_tokens : count);
+    out->is_length_asked = body->max_tokens > 0;
+    out->min_tokens = (uint32_t)body->min_tokens;
     out->ignore_end = body->ignore_eos;
     out->stop_token_count = body->stop_token_count;
     memcpy(out->stop_tokens, body->stop_tokens, sizeof(body->stop_tokens));
@@ -172,13 +172,30 @@ static struct engine_request *make_request(struct serve_request *request)
     return out;
 }
 
+static enum err check_least(const struct serve_request *request,
+                            struct why *why)
+{
+    int64_t least = request->body.min_tokens;
+    uint32_t most = new_token_count(request);
+    if (least <= most) {
+        return OK;
+    }
+    return why_say(why, ERR_INVALID,
+                   "min_tokens: is %" PRId64 ", the answer has at most %" PRIu32
+                   " tokens",
+                   least, most);
+}
+
 static enum err check_all(const struct serve_request *request, struct why *why)
 {
     enum err err = check_length(request, why);
     if (err == OK) {
         err = check_ids(request, why);
     }
-    return err == OK ? check_stop_tokens(request, why) : err;
+    if (err == OK) {
+        err = check_stop_tokens(request, why);
+    }
+    return err == OK ? check_least(request, why) : err;
 }
 
 static void echo_prompt(struct serve_request *request,
@@ -277,6 +294,15 @@ static void refuse(struct serve_request *request, const struct why *why)
                                     .message = why->text,
                                     .param = param,
                                 });
+}
+
+void serve_submit_whole(struct serve_request *request)
+{
+    request->kind = ENGINE_AGGREGATED;
+    request->job.ids =
+        mem_copy(request->prompt, request->prompt_count * sizeof(int32_t));
+    request->job.id_count = request->prompt_count;
+    post(request, make_request(request));
 }
 
 void serve_submit(struct serve_request *request)

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "text/merge.h"
 #include "text/split.h"
-#include "text/utf8.h"
+#include "text/alphabet.h"
 
 enum { MERGE_COUNT_MAX = 1 << 24 };
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "text/chat_form.h"
 #include "text/tokenizer_vocab.h"
-#include "text/utf8.h"
 
 enum { DEFAULTS_SIZE_MAX = 1 << 16, NAMES_SIZE_MAX = 1024 };
 
@@ -116,8 +116,8 @@ struct span text_chat_trim(struct span text)
     size_t end = 0;
     for (size_t at = 0; at < text.size;) {
         struct span rest = span_slice(text, at, text.size);
-        size_t size = text_utf8_size(rest);
-        if (size == 0 || !is_space(text_utf8_point(rest))) {
+        size_t size = utf8_size(rest);
+        if (size == 0 || !is_space(utf8_point(rest))) {
             begin = begin == SIZE_MAX ? at : begin;
             end = at + (size == 0 ? 1 : size);
         }

@@ -1,7 +1,7 @@
+#include "base/utf8.h"
 #include "text/detokenizer.h"
 
 #include "text/tokenizer_vocab.h"
-#include "text/utf8.h"
 
 static const char REPLACEMENT[] = "\xef\xbf\xbd"; /* U+FFFD */
 
@@ -20,12 +20,12 @@ static void add_byte(struct text_detokenizer *detokenizer, uint8_t byte,
 {
     uint8_t *held = detokenizer->held;
     uint8_t count = detokenizer->held_count;
-    if (count > 0 && !text_utf8_continues(held[0], count, byte)) {
+    if (count > 0 && !utf8_continues(held[0], count, byte)) {
         emit(REPLACEMENT, 3, out);
         count = 0;
     }
     held[count++] = byte;
-    size_t expected = text_utf8_expected(held[0]);
+    size_t expected = utf8_expected(held[0]);
     if (expected == 0) {
         emit(REPLACEMENT, 3, out);
         count = 0;
@@ -75,8 +75,7 @@ void text_detokenizer_prime(struct text_detokenizer *detokenizer,
     while (at < count && !detokenizer->started) {
         add_token(detokenizer, prompt[at++], NULL);
     }
-    size_t tail =
-        count > 2 * TEXT_UTF8_SIZE_MAX ? count - 2 * TEXT_UTF8_SIZE_MAX : 0;
+    size_t tail = count > 2 * UTF8_SIZE_MAX ? count - 2 * UTF8_SIZE_MAX : 0;
     if (at < tail) {
         detokenizer->held_count = 0;
         at = tail;

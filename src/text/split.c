@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 enum { PATTERN_COUNT_MAX = 4 };
 
@@ -208,10 +208,10 @@ static enum err run_level(struct run *run, uint32_t level, struct span text)
 /* How long the text stays valid UTF-8, or invalid, from its front. */
 static size_t same_run(struct span text, bool *is_valid_out)
 {
-    bool is_valid = text_utf8_size(text) > 0;
+    bool is_valid = utf8_size(text) > 0;
     size_t at = 0;
     while (at < text.size) {
-        size_t size = text_utf8_size(span_slice(text, at, text.size));
+        size_t size = utf8_size(span_slice(text, at, text.size));
         if ((size > 0) != is_valid) {
             break;
         }

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "text/merge.h"
-#include "text/utf8.h"
 
 static const char ESCAPED_SPACE[] = "\xe2\x96\x81"; /* U+2581 */
 
@@ -103,7 +103,7 @@ static uint32_t cut(const struct encoding *encoding,
     uint32_t count = 0;
     for (size_t at = 0; at < encoding->text.size;) {
         struct span rest = span_slice(encoding->text, at, encoding->text.size);
-        size_t size = text_utf8_size(rest);
+        size_t size = utf8_size(rest);
         size = size > 0 ? size : 1;
         symbols[count++] = (struct text_symbol){
             .begin = (uint32_t)at,

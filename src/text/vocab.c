@@ -4,7 +4,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
+#include "text/alphabet.h"
 
 /* Tokens that end a turn in the families we know, whatever the keys say. */
 static const char *const TURN_ENDS[] = {
@@ -389,10 +390,9 @@ struct text_piece text_vocab_piece(const struct text_vocab *vocab, uint32_t id)
 /* One character of the byte alphabet; what is not in it stands for itself. */
 static bool next_mapped(struct text_piece *piece, uint8_t *byte_out)
 {
-    size_t size = text_utf8_size(piece->rest);
-    int32_t byte = size == 0
-                       ? TEXT_POINT_NONE
-                       : text_alphabet_decode(text_utf8_point(piece->rest));
+    size_t size = utf8_size(piece->rest);
+    int32_t byte = size == 0 ? TEXT_POINT_NONE
+                             : text_alphabet_decode(utf8_point(piece->rest));
     if (byte == TEXT_POINT_NONE) {
         piece->raw_count = size == 0 ? 1 : (uint8_t)size;
         return false;

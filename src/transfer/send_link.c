@@ -63,6 +63,8 @@ static void on_request(struct send_side *side, struct link *link,
     }
     int64_t receiver_slice = err ? 0 : request.slice_id;
     const char *cause = err ? NULL : why_none_comes(side, &request, now);
+    uint8_t reason =
+        cause == NULL ? AGREE_REASON_REFUSED : AGREE_REASON_EXPIRED;
     struct transfer_advert *advert = NULL;
     if (!err && cause == NULL) {
         err = store(side, link, header->attempt, &request, now, &advert);
@@ -74,7 +76,7 @@ static void on_request(struct send_side *side, struct link *link,
         log_info("transfer", "rid %lld cannot be pulled: %s",
                  (long long)header->rid, cause);
         send_side_abort(side, link, header->rid, header->attempt,
-                        receiver_slice, AGREE_REASON_REFUSED);
+                        receiver_slice, reason);
         return;
     }
     advert->owner = link;

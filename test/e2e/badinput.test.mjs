@@ -95,11 +95,41 @@ test('bodies at a worker', async () => {
   golden.compare();
 });
 
+// What several choices need together is known before any of it is computed.
+test('choices that do not fit', async () => {
+  const golden = portsHidden(new Golden('choices'));
+  const options = ['--threads', '1', '--max-batch', '4', '--kv-tokens', '512', '--max-seq', '256'];
+  const [c, g] = await Promise.all(['context', 'generation'].map((role) => serve(['--role', role, ...options, '--strict-internal-auth', 'false'])));
+  const f = await route([c.port], [g.port]);
+  try {
+    const base = { model: 'demo', prompt: 'In the beginning', temperature: 0 };
+    for (const [name, change, fits] of [
+      ['four of 100', { n: 4, max_tokens: 100 }, true],
+      ['four of 200', { n: 4, max_tokens: 200 }],
+      ['four of 200 at least', { n: 4, min_tokens: 200, max_tokens: 240 }],
+      ['one of 200', { n: 1, max_tokens: 200 }, true],
+      ['five', { n: 5, max_tokens: 2 }],
+      ['four after a long prompt', { n: 4, max_tokens: 10, prompt: 'In the beginning God created '.repeat(30) }, true],
+    ]) {
+      for (const [place, port] of [['worker', g.port], ['front', f.port]]) {
+        golden.add(`${name} at the ${place}`, await ask(port, '/v1/completions', JSON.stringify({ ...base, ...change })));
+      }
+      if (fits) {
+        const { json } = await post(f.port, '/v1/completions', { ...base, ...change, ignore_eos: true });
+        assert.equal(json.usage.completion_tokens, change.n * change.max_tokens, name);
+      }
+    }
+  } finally {
+    await Promise.all([f, c, g].map((part) => part.stop()));
+  }
+  golden.compare();
+});
+
 test('shapes of HTTP that are none', async () => {
   for (const [part, title] of [[front, 'shapes_front'], [generation, 'shapes_worker']]) {
     const golden = portsHidden(new Golden(title));
     for (const [name, parts, options] of shapes) {
-      const answered = answers(await raw(part.port, parts, options));
+      const answered = answers(await raw(part.port, parts, options), options?.isHead);
       if (!options?.isRace) golden.add(name, answered);
       await probe(name);
     }
@@ -141,7 +171,7 @@ test('generation legs that are forged, damaged or stale', async () => {
   const own = (await get(generation.port, '/server_info')).json.disaggregated_params.ctx_info_endpoint[0];
   golden.hide(own.split(':').at(-1), 'OWN');
   for (const [name, change, options = {}] of legs) {
-    const leg = { ...await contextLeg(), own, ports: { context: context.port } };
+    const leg = { ...await contextLeg(), own, secret: KEY, ports: { context: context.port } };
     golden.hide(`id ${leg.id}`, 'id ID');
     change(leg);
     const { text, headers } = compose(leg, KEY);
@@ -214,7 +244,7 @@ test('context servers that send garbage', async () => {
     const leg = await contextLeg();
     const params = leg.body.disaggregated_params;
     params.ctx_info_endpoint = fake.endpoint;
-    params.encoded_opaque_state = wire.opaque({ ...wire.readOpaque(params.encoded_opaque_state), incarnation: 4711n });
+    params.encoded_opaque_state = wire.sealed(KEY, { ...wire.readOpaque(params.encoded_opaque_state), incarnation: 4711n }, leg.body.prompt_token_ids, params.first_gen_tokens);
     const { text, headers } = compose(leg, KEY);
     const line = await ask(generation.port, '/v1/completions', text, { headers });
     // Whether the link or the process is seen to end first is chance.

@@ -2,7 +2,10 @@
 // soon, nothing hangs, and the restarted worker is used again.
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { alive, children, argsOf, get, leftovers, metric, post, request, sleep, until, up } from './lib/cluster.mjs';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { alive, children, argsOf, demo, get, leftovers, metric, post, request, sleep, until, up } from './lib/cluster.mjs';
 
 const workerPid = (cluster, name) => children(cluster.child.pid).find((pid) => {
   const args = argsOf(pid);
@@ -98,6 +101,49 @@ test('a context request that nobody pulls gives its pages back', async () => {
     await until('pages free', async () => await metric(worker.port, 'baton_kv_pages_leased') === 0, 10000);
   } finally {
     await worker.stop();
+  }
+});
+
+// [transfer T77] [serve T96] The sender's clock ends long before the generation
+// worker has room for the hand-off: that is no client's error.
+test('a hand-off that waited longer than its sender keeps it is answered all the same', async () => {
+  const { generate, route, serve } = await import('./lib/cluster.mjs');
+  const options = ['--strict-internal-auth', 'false', '--threads', '1', '--kv-transfer-timeout-ms', '300'];
+  const [context, generation] = await Promise.all([serve(['--role', 'context', ...options]), serve(['--role', 'generation', '--max-seq', '1024', '--kv-tokens', '1024', ...options])]);
+  const front = await route([context.port], [generation.port]);
+  try {
+    const prompts = ['In the beginning', 'And it came to pass', 'The Lord said'];
+    const expected = prompts.map((prompt) => generate(['--prompt', prompt, '--max-tokens', '6', '--threads', '1']).text);
+    const ask = (body) => post(front.port, '/v1/completions', { model: 'demo', temperature: 0, ...body });
+    const long = ask({ prompt: 'Verse', max_tokens: 1000, ignore_eos: true });
+    await until('the long one decodes', async () => await metric(generation.port, 'baton_engine_decode_tokens_total') > 0);
+    const short = await Promise.all(prompts.map((prompt) => ask({ prompt, max_tokens: 6 })));
+    assert.deepEqual(short.map(({ status, json, text }) => [status, json?.choices?.[0].text ?? text]), expected.map((text) => [200, text]));
+    assert.equal((await long).status, 200);
+    assert.ok(await metric(generation.port, 'baton_handoffs_recomputed_total') >= 1, 'one of them came too late');
+    for (const worker of [context, generation]) await until('pages free', async () => await metric(worker.port, 'baton_kv_pages_leased') === 0, 10000);
+  } finally {
+    await Promise.all([front, context, generation].map((part) => part.stop()));
+  }
+});
+
+test('a model file cut under a running cluster is named, and a whole one brings the workers back', async () => {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'cut-model-'));
+  const model = path.join(dir, 'demo.gguf');
+  fs.copyFileSync(demo, model);
+  const cluster = await up([], { model });
+  const ask = () => post(cluster.port, '/v1/completions', { model: 'demo', prompt: 'And', max_tokens: 2 });
+  try {
+    assert.equal((await ask()).status, 200);
+    fs.truncateSync(model, 8192);
+    await until('a worker says so', async () => { await ask().catch(() => {}); return cluster.child.errors.includes(`${model}: the file was cut short`); }, 20000);
+    await until('so does its supervisor', () => / ended with status 5; again in /.test(cluster.child.errors), 20000);
+    fs.copyFileSync(demo, `${model}.new`);
+    fs.renameSync(`${model}.new`, model);
+    await until('it serves again', async () => (await ask().catch(() => ({}))).status === 200, 30000);
+  } finally {
+    await cluster.stop();
+    fs.rmSync(dir, { recursive: true });
   }
 });
 

@@ -217,7 +217,7 @@ static void session_nobody_pulls_ends_at_its_deadline(enum node_body body)
     assert_int_equal(node_last(&pair.a, 1)->reason, AGREE_REASON_DEADLINE);
     node_receive(&pair.b, &pair.a, 2, 9, pages, 2, 0);
     assert_int_equal(node_await(&pair.b, 2, Q), T | F | Q);
-    assert_int_equal(node_last(&pair.b, 2)->reason, AGREE_REASON_REFUSED);
+    assert_int_equal(node_last(&pair.b, 2)->reason, AGREE_REASON_EXPIRED);
     close_pair(&pair);
 }
 
@@ -293,7 +293,7 @@ static void context_first_without_a_session_fails_at_once(enum node_body body)
     kv_page_id pages[2] = {1, 2};
     receive_context_first(&pair, 2, 9, pages, 2);
     assert_int_equal(node_await(&pair.b, 2, Q), T | F | Q);
-    assert_int_equal(node_last(&pair.b, 2)->reason, AGREE_REASON_REFUSED);
+    assert_int_equal(node_last(&pair.b, 2)->reason, AGREE_REASON_EXPIRED);
     struct transfer_stats stats;
     transfer_stats_read(pair.a.transfer, &stats);
     assert_int_equal(stats.adverts, 0);

@@ -1,9 +1,14 @@
 // Generation legs that are forged, damaged or stale. Each case takes the true
 // hand-off of a context leg and changes it; `key: null` leaves the leg unsigned.
-import { opaque, readOpaque, sign } from './wire.mjs';
+import { opaque, readOpaque, sealed, sign } from './wire.mjs';
 
 const params = (change) => (leg) => { Object.assign(leg.body.disaggregated_params, change); };
-const state = (change) => (leg) => {
+// As a worker that knows the key would have written it.
+const state = (change, key) => (leg) => {
+  const params = leg.body.disaggregated_params;
+  params.encoded_opaque_state = sealed(key ?? leg.secret, { ...readOpaque(params.encoded_opaque_state), ...change }, leg.body.prompt_token_ids, params.first_gen_tokens);
+};
+const unsealed = (change) => (leg) => {
   const params = leg.body.disaggregated_params;
   params.encoded_opaque_state = opaque({ ...readOpaque(params.encoded_opaque_state), ...change });
 };
@@ -31,6 +36,13 @@ export const legs = [
     p.encoded_opaque_state = bytes.toString('base64');
   }],
   ['opaque state of version 9', state({ version: 9 })],
+  ['opaque state of version 1', state({ version: 1 })],
+  ['opaque state under another key', state({}, 'other')],
+  ['opaque state without a seal', unsealed({ seal: Buffer.alloc(16) })],
+  ['opaque state of another process under an old seal', unsealed({ incarnation: 12345n })],
+  ['other ids, as many', (leg) => { leg.body.prompt_token_ids[1] ^= 1; }],
+  ['another first token', (leg) => { leg.body.disaggregated_params.first_gen_tokens[0] ^= 1; }],
+  ['a salt that the context worker had not', (leg) => { leg.body.cache_salt = 'mine'; }],
   ['opaque state of 2 MB', params({ encoded_opaque_state: 'A'.repeat(2 << 20) })],
   ['opaque state of another incarnation', state({ incarnation: 12345n })],
   ['opaque state of incarnation 0', state({ incarnation: 0n })],

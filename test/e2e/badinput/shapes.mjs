@@ -7,6 +7,12 @@ const length = `Content-Length: ${GOOD.length}`;
 const chunked = 'Transfer-Encoding: chunked';
 const whole = `${GOOD.length.toString(16)}\r\n${GOOD}\r\n0\r\n\r\n`;
 
+// A head of so many bytes.
+const headOf = (size) => {
+  const rest = 'GET /health HTTP/1.1\r\nHost: x\r\nX: \r\n\r\n';
+  return rest.replace('X: ', `X: ${'a'.repeat(size - rest.length)}`);
+};
+
 export const shapes = [
   ['nothing, then close', [], { close: true }],
   ['random bytes', [Buffer.from(Array.from({ length: 300 }, (_, i) => (i * 151 + 7) & 255))]],
@@ -66,8 +72,31 @@ export const shapes = [
   ['good chunks', [post([chunked], whole)]],
   ['good chunks byte by byte', [...post([chunked], whole)]],
   ['a request hidden behind a body', [post([length, chunked], `0\r\n\r\n${post([length])}`)]],
+  ['a head of just 64 KiB', [headOf(65536)]],
+  ['a head of one byte more', [headOf(65537)]],
+  ['absolute target, no path', ['GET http://elsewhere HTTP/1.1\r\nHost: x\r\n\r\n']],
+  ['absolute target, upper case', ['GET HTTP://elsewhere/health HTTP/1.1\r\nHost: x\r\n\r\n']],
+  ['absolute target of https', ['GET https://elsewhere/health HTTP/1.1\r\nHost: x\r\n\r\n']],
+  ['absolute target with a query', ['GET http://elsewhere?x HTTP/1.1\r\nHost: x\r\n\r\n']],
+  ['good chunks, a good trailer', [post([chunked, 'Trailer: X-A'], `${GOOD.length.toString(16)};ext=1\r\n${GOOD}\r\n0\r\nX-A: b\r\n\r\n`)]],
+  ['a trailer without a colon', [post([chunked], `${GOOD.length.toString(16)}\r\n${GOOD}\r\n0\r\nnonsense\r\n\r\n`)]],
+  ['two chunked requests in one packet', [post([chunked], whole) + post([chunked], whole)], { quiet: 1500 }],
+  ['a good one, HEAD, and a good one', [post([length]) + head(['HEAD /health HTTP/1.1', 'Host: x']) + head(['GET /nowhere HTTP/1.1', 'Host: x'])], { quiet: 1500, isHead: 1 }],
+  ['HEAD /health', [head(['HEAD /health HTTP/1.1', 'Host: x'])], { isHead: 0 }],
+  ['HEAD /v1/completions', [head(['HEAD /v1/completions HTTP/1.1', 'Host: x'])], { isHead: 0 }],
   ['two requests in one packet', [post([length]) + post([length])], { quiet: 1500 }],
   ['a bad one behind a good one', [`${post([length])}GARBAGE\r\n\r\n`], { quiet: 1500 }],
+  ['expect: 100-continue in HTTP/1.0', [post([length, 'Expect: 100-continue'], GOOD, 'POST /v1/completions HTTP/1.0')]],
+  ['expect: 100-continue, the body at once', [post([length, 'Expect: 100-continue'])]],
+  ['expect: 100-continue, chunks', [post([chunked, 'Expect: 100-continue'], ''), 50, whole]],
+  ['expect: 100-continue, no body', [post(['Content-Length: 0', 'Expect: 100-continue'], '')]],
+  ['expect: 100-continue, a wrong path', [post(['Content-Length: 5', 'Expect: 100-continue'], '', 'POST /nowhere HTTP/1.1')]],
+  ['expect: 100-continue, a wrong type', [head(['POST /v1/completions HTTP/1.1', 'Host: x', 'Content-Type: text/plain', 'Content-Length: 5', 'Expect: 100-continue'])]],
+  ['expect: 100-continue, too long', [post(['Content-Length: 99999999999', 'Expect: 100-continue'], '')]],
+  ['a long body to a wrong path', [post(['Content-Length: 1000000'], '', 'POST /nowhere HTTP/1.1')]],
+  ['a long body with a wrong method', [post(['Content-Length: 1000000'], '', 'POST /health HTTP/1.1')]],
+  ['a long body of a wrong type', [head(['POST /v1/completions HTTP/1.1', 'Host: x', 'Content-Type: text/plain', 'Content-Length: 1000000'])]],
+  ['chunks of a wrong type', [head(['POST /v1/completions HTTP/1.1', 'Host: x', 'Content-Type: text/plain', chunked])]],
   ['expect: something else', [post([length, 'Expect: 200-ok'])]],
   ['expect: 100-continue', [post([length, 'Expect: 100-continue'], ''), 50, GOOD]],
   ['half a head, then close', ['POST /v1/completions HTT'], { close: true }],

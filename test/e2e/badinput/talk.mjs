@@ -52,8 +52,8 @@ export function raw(port, parts, { quiet = 400, close = false } = {}) {
   });
 }
 
-// All HTTP answers in some bytes, each as a line.
-export function answers({ how, bytes }) {
+// All HTTP answers in some bytes, each as a line; number `isHead` answers HEAD.
+export function answers({ how, bytes }, isHead) {
   const lines = [];
   let rest = bytes;
   while (rest.length > 0) {
@@ -61,12 +61,13 @@ export function answers({ how, bytes }) {
     const head = rest.subarray(0, end < 0 ? rest.length : end).toString('latin1');
     const status = head.match(/^HTTP\/1\.[01] (\d{3})/)?.[1];
     if (status === undefined || end < 0) { lines.push(`JUNK ${head.slice(0, 80)}`); break; }
-    const size = Number(head.match(/^content-length: (\d+)/im)?.[1] ?? 0);
+    const isBare = lines.length === isHead;
+    const size = isBare ? 0 : Number(head.match(/^content-length: (\d+)/im)?.[1] ?? 0);
     const text = rest.subarray(end + 4, end + 4 + size).toString();
     rest = rest.subarray(end + 4 + size);
     let json;
     try { json = JSON.parse(text); } catch { /* shown as it is */ }
-    lines.push(status === '100' ? '100' : line({ status: Number(status), text, json }));
+    lines.push(status === '100' || isBare ? `${status}${isBare ? ' a head' : ''}` : line({ status: Number(status), text, json }));
   }
   return `${lines.join(' + ') || 'nothing'}; ${how}`;
 }

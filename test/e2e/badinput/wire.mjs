@@ -73,25 +73,37 @@ export function pack(value) {
   return Buffer.concat([Buffer.from([0xde, entries.length >> 8, entries.length & 255]), ...entries.flatMap(([k, v]) => [pack(k), pack(v)])]);
 }
 
-// encoded_opaque_state
-export function opaque(fields) {
-  const bytes = Buffer.alloc(37);
-  bytes[0] = fields.version ?? 1;
+// encoded_opaque_state: the fields, then the seal over them and the prompt.
+function opaqueFields(fields) {
+  const bytes = Buffer.alloc(33);
+  bytes[0] = fields.version ?? 2;
   bytes.writeBigUInt64LE(BigInt(fields.incarnation), 1);
   bytes.writeBigInt64LE(BigInt(fields.rid), 9);
   bytes.writeUInt32LE(fields.attempt, 17);
   bytes.writeUInt32LE(fields.promptTokens, 21);
   bytes.writeUInt32LE(fields.tokensPerBlock, 25);
   bytes.writeUInt32LE(fields.kvType, 29);
-  bytes.writeUInt32LE(crc32c(bytes.subarray(0, 33)), 33);
-  return bytes.toString('base64');
+  return bytes;
+}
+export function opaque(fields) {
+  const bytes = Buffer.concat([opaqueFields(fields), fields.seal ?? Buffer.alloc(16)]);
+  const crc = Buffer.alloc(4);
+  crc.writeUInt32LE(crc32c(bytes));
+  return Buffer.concat([bytes, crc]).toString('base64');
 }
 export function readOpaque(text) {
   const bytes = Buffer.from(text, 'base64');
   return {
     incarnation: bytes.readBigUInt64LE(1), rid: bytes.readBigInt64LE(9), attempt: bytes.readUInt32LE(17),
     promptTokens: bytes.readUInt32LE(21), tokensPerBlock: bytes.readUInt32LE(25), kvType: bytes.readUInt32LE(29),
+    seal: bytes.subarray(33, 49),
   };
+}
+// The state of a context worker that did compute this prompt.
+export function sealed(key, fields, ids, firstTokens, salt = '') {
+  const words = (list) => { const bytes = Buffer.alloc(4 * list.length); list.forEach((word, i) => bytes.writeInt32LE(word, 4 * i)); return bytes; };
+  const text = Buffer.concat([opaqueFields(fields).subarray(1), words([ids.length, Buffer.byteLength(salt), firstTokens.length]), words(ids), Buffer.from(salt), words(firstTokens)]);
+  return opaque({ ...fields, seal: crypto.createHmac('sha256', key).update(text).digest().subarray(0, 16) });
 }
 
 export function sign(key, endpoint, state) {

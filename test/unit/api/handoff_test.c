@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "api/handoff.h"
+#include "base/digest.h"
 
 static enum err read_text(const char *text, struct why *why,
                           struct api_handoff *handoff)
@@ -129,7 +130,8 @@ static void a_bad_field_is_named(void **state)
 /* Every bit of the state is covered by its checksum or its version. */
 static void the_opaque_state_survives_the_round_trip_only(void **state)
 {
-    struct api_opaque in = {0x123456789abcdef0u, (1ll << 62) + 1, 3, 77, 32, 0};
+    struct api_opaque in = {0x123456789abcdef0u, (1ll << 62) + 1, 3, 77, 32, 0,
+                            "seal of 16 byte"};
     struct api_opaque back;
     struct buf text;
     (void)state;
@@ -140,6 +142,7 @@ static void the_opaque_state_survives_the_round_trip_only(void **state)
     assert_int_equal(back.attempt, 3);
     assert_int_equal(back.prompt_tokens, 77);
     assert_int_equal(back.tokens_per_block, 32);
+    assert_memory_equal(back.seal, in.seal, API_SEAL_SIZE);
     for (size_t i = 0; i + 4 < text.size; i++) {
         uint8_t old = text.data[i];
         text.data[i] = old == 'A' ? 'B' : 'A';
@@ -149,6 +152,58 @@ static void the_opaque_state_survives_the_round_trip_only(void **state)
     }
     assert_int_not_equal(
         api_opaque_decode(span_of_string("b3BhcXVl"), NULL, &back), OK);
+    buf_finish(&text);
+}
+
+/* Proof: whatever the seal is over, or the key, is changed by one: refused. */
+static void the_seal_binds_state_and_prompt(void **state)
+{
+    static const int32_t ids[] = {5, 6, 7, 8}, others[] = {5, 6, 8, 8};
+    struct span key = span_of_string("secret");
+    const struct api_sealed sealed = {ids, 3, span_of_string("salt"), ids + 1,
+                                      2};
+    struct api_opaque opaque = {.incarnation = 1, .rid = 2, .prompt_tokens = 3};
+    (void)state;
+    api_opaque_seal(key, &sealed, &opaque);
+    assert_true(api_opaque_is_sealed(key, &sealed, &opaque));
+    assert_false(api_opaque_is_sealed(span_of("", 0), &sealed, &opaque));
+    struct api_sealed other = sealed;
+    other.ids = others;
+    assert_false(api_opaque_is_sealed(key, &other, &opaque));
+    other = sealed;
+    other.id_count = 4;
+    assert_false(api_opaque_is_sealed(key, &other, &opaque));
+    other = sealed;
+    other.salt = span_of_string("sal");
+    assert_false(api_opaque_is_sealed(key, &other, &opaque));
+    other = sealed;
+    other.first_tokens = others + 1;
+    assert_false(api_opaque_is_sealed(key, &other, &opaque));
+    struct api_opaque moved = opaque;
+    moved.rid = 3;
+    assert_false(api_opaque_is_sealed(key, &sealed, &moved));
+    moved = opaque;
+    moved.incarnation = 3;
+    assert_false(api_opaque_is_sealed(key, &sealed, &moved));
+    /* A prompt cannot lend its end to the salt. */
+    const struct api_sealed shifted = {ids, 2, span_of_string("\7\0\0\0salt"),
+                                       ids + 1, 2};
+    assert_false(api_opaque_is_sealed(key, &shifted, &opaque));
+}
+
+/* Proof: the bytes of a worker that knew no seal are told as such. */
+static void the_state_of_an_older_worker_is_named(void **state)
+{
+    struct why why;
+    struct api_opaque back;
+    struct buf text;
+    uint8_t bytes[37] = {1};
+    (void)state;
+    buf_init(&text, 256);
+    digest_add_base64(&text, span_of(bytes, sizeof(bytes)));
+    assert_int_equal(api_opaque_decode(buf_span(&text), &why, &back),
+                     ERR_UNSUPPORTED);
+    assert_non_null(strstr(why.text, "version 1"));
     buf_finish(&text);
 }
 
@@ -218,6 +273,8 @@ int main(void)
         cmocka_unit_test(nulls_are_absent),
         cmocka_unit_test(a_bad_field_is_named),
         cmocka_unit_test(the_opaque_state_survives_the_round_trip_only),
+        cmocka_unit_test(the_seal_binds_state_and_prompt),
+        cmocka_unit_test(the_state_of_an_older_worker_is_named),
         cmocka_unit_test(ids_travel_as_base64),
         cmocka_unit_test(signatures_match_the_published_vectors),
     };

@@ -87,16 +87,32 @@ static void what_is_no_object_is_refused(void **state)
     openai_refuses(OPENAI_CHAT, "{\"model\":\"\xff\"}", "", "body");
 }
 
-/* [serve T104] Proof: of two equal keys the later counts. */
-static void the_last_of_equal_keys_counts(void **state)
+/* [serve T104] Proof: a key that stands twice is refused under its name, also
+ * inside an object that we read, and for two spellings of one token. */
+static void equal_keys_are_refused_by_name(void **state)
 {
     (void)state;
-    struct openai_request request;
-    openai_takes(OPENAI_COMPLETIONS,
-                 "{\"prompt\":\"a\",\"model\":\"m\",\"prompt\":\"b\"}",
-                 &request);
-    openai_text_is(&request, request.prompt, "b");
-    openai_request_finish(&request);
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{\"prompt\":\"a\",\"model\":\"m\",\"prompt\":\"b\"}",
+                   "prompt", "prompt: is given twice");
+    openai_refuses(OPENAI_COMPLETIONS, "{" P ",\"n\":1,\"\\u006e\":2}", "n",
+                   "n: is given twice");
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{" P ",\"stream\":true,\"stream_options\":{"
+                   "\"include_usage\":true,\"include_usage\":false}}",
+                   "stream_options",
+                   "stream_options: include_usage: is given twice");
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{" P ",\"disaggregated_params\":{\"ctx_request_id\":1,"
+                   "\"ctx_request_id\":2}}",
+                   "disaggregated_params", "ctx_request_id: is given twice");
+    openai_refuses(OPENAI_CHAT,
+                   "{\"model\":\"m\",\"messages\":[{\"role\":\"user\","
+                   "\"content\":\"a\",\"role\":\"system\"}]}",
+                   "messages", "messages[0].role: is given twice");
+    openai_refuses(OPENAI_COMPLETIONS,
+                   "{" P ",\"logit_bias\":{\"7\":1,\"07\":2}}", "logit_bias",
+                   "[7]: is given twice");
 }
 
 /* [serve T19] Proof: an id that no double holds comes through exactly. */
@@ -146,7 +162,7 @@ static void escaped_keys_are_the_fields_they_spell(void **state)
     (void)state;
     struct openai_request request;
     openai_takes(OPENAI_COMPLETIONS,
-                 "{\"mod\\u0065l\":\"m\",\"prompt\":\"a\",\"max_tokens\":1,"
+                 "{\"mod\\u0065l\":\"m\",\"prompt\":\"a\","
                  "\"max\\u005ftokens\":7,\"stream\":true,"
                  "\"stream_options\":{\"include\\u005fusage\":false}}",
                  &request);
@@ -182,7 +198,7 @@ int main(void)
         cmocka_unit_test(rules_between_fields_are_kept),
         cmocka_unit_test(chat_takes_either_name_of_max_tokens),
         cmocka_unit_test(what_is_no_object_is_refused),
-        cmocka_unit_test(the_last_of_equal_keys_counts),
+        cmocka_unit_test(equal_keys_are_refused_by_name),
         cmocka_unit_test(wide_ids_survive),
         cmocka_unit_test(the_small_routes_have_their_own_fields),
         cmocka_unit_test(escaped_keys_are_the_fields_they_spell),

@@ -102,16 +102,20 @@ static void too_many_members_are_full(void **state)
     assert_int_equal(scan_text(text, &object, NULL), ERR_FULL);
 }
 
-/* Also when the twin is spelt with escapes. */
-static void the_last_of_duplicate_keys_counts(void **state)
+/* [serve T104] Also when the twin is spelt with escapes; deeper ones are the
+ * affair of whoever scans there. */
+static void a_key_that_stands_twice_is_refused_by_name(void **state)
 {
     struct api_object object;
+    struct why why;
     (void)state;
     assert_int_equal(
-        scan_text("{\"m\u00e9\":1,\"b\":2,\"m\\u00e9\":3}", &object, NULL), OK);
-    assert_true(object.members[0].is_shadowed);
-    const struct api_member *member = api_find(&object, "m\u00e9");
-    assert_true(span_equals_string(member->value.text, "3"));
+        scan_text("{\"m\u00e9\":1,\"b\":2,\"m\\u00e9\":3}", &object, &why),
+        ERR_EXISTS);
+    assert_string_equal(why.text, "m\u00e9: is given twice");
+    assert_int_equal(scan_text("{\"a\":{\"b\":1,\"b\":2}}", &object, &why), OK);
+    assert_int_equal(api_scan_object(object.members[0].value, &why, &object),
+                     ERR_EXISTS);
     assert_null(api_find(&object, "c"));
 }
 
@@ -281,14 +285,15 @@ static void assert_text(const char *key, size_t size, const char *wanted)
 }
 
 /* A key means what it spells, whatever the spelling: compared, found, printed,
- * and the later of two spellings counts. */
+ * and two spellings of one key are twins. */
 static void a_key_is_what_it_spells(void **state)
 {
     struct api_object object;
     (void)state;
     assert_int_equal(
-        scan_text("{\"mod\\u0065l\":1,\"m\\u006fdel\":2}", &object, NULL), OK);
-    assert_true(object.members[0].is_shadowed);
+        scan_text("{\"mod\\u0065l\":1,\"m\\u006fdel\":2}", &object, NULL),
+        ERR_EXISTS);
+    assert_int_equal(scan_text("{\"m\\u006fdel\":2}", &object, NULL), OK);
     assert_int_equal(api_find(&object, "model")->value.text.data[0], '2');
     assert_true(api_key_equals(span_of_string("\\u00e9t\\u00E9"),
                                span_of_string("\xc3\xa9t\xc3\xa9")));
@@ -344,7 +349,7 @@ int main(void)
         cmocka_unit_test(a_raw_nul_is_refused),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(too_many_members_are_full),
-        cmocka_unit_test(the_last_of_duplicate_keys_counts),
+        cmocka_unit_test(a_key_that_stands_twice_is_refused_by_name),
         cmocka_unit_test(integers_are_exact_to_64_bits),
         cmocka_unit_test(numbers_are_finite_and_in_range),
         cmocka_unit_test(strings_are_unescaped),

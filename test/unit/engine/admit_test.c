@@ -94,6 +94,43 @@ static void refuse(struct rig *rig, struct engine_request *request,
     rig_assert_failed(rig, id, error, words);
 }
 
+/* The same four choices: a length that the client asked for is not cut behind
+ * its back, nor the least length; what fits is said, and fits. */
+static void a_length_asked_for_is_refused_when_it_does_not_fit(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.page_counts[0] = 16;
+    struct rig *rig = rig_create(&options);
+    struct engine_request *request = rig_request(1, 1, 30);
+    request->choice_count = 4;
+    request->max_new_tokens = 10;
+    request->is_length_asked = true;
+    refuse(rig, request, ERR_INVALID,
+           "max_tokens: 10 for each of n = 4 choices do not fit into the KV "
+           "cache, 6 do");
+    request = rig_request(2, 1, 30);
+    request->choice_count = 4;
+    request->max_new_tokens = 90;
+    request->min_tokens = 7;
+    refuse(rig, request, ERR_INVALID, "min_tokens: 7 for each of n = 4");
+    request = rig_request(3, 1, 60);
+    request->choice_count = 4;
+    refuse(rig, request, ERR_INVALID,
+           "n: 4 choices after a prompt of 60 tokens do not fit");
+    request = rig_request(4, 1, 30);
+    request->choice_count = 4;
+    request->max_new_tokens = 6;
+    request->is_length_asked = true;
+    rig_submit(rig, request);
+    rig_run(rig);
+    int32_t expected[6];
+    rig_expect(rig, 1, 30, 6, expected);
+    rig_assert_tokens(rig, 4, 3, expected, 6, ENGINE_FINISH_LENGTH);
+    rig_assert_idle(rig);
+    rig_destroy(rig);
+}
+
 /* Each limit names its numbers. */
 static void impossible_requests_are_refused_with_the_sums(void **state)
 {
@@ -109,10 +146,10 @@ static void impossible_requests_are_refused_with_the_sums(void **state)
     refuse(rig, request, ERR_INVALID, "prompt token 7 is 1000");
     request = rig_request(4, 1, 10);
     request->choice_count = 9;
-    refuse(rig, request, ERR_INVALID, "n is 9");
+    refuse(rig, request, ERR_INVALID, "n: is 9");
     request = rig_request(5, 1, 10);
     request->choice_count = 0;
-    refuse(rig, request, ERR_INVALID, "n is 0");
+    refuse(rig, request, ERR_INVALID, "n: is 0");
     request = rig_request(6, 1, 0);
     refuse(rig, request, ERR_INVALID, "no tokens");
     request = rig_request(7, 1, 10);
@@ -348,6 +385,7 @@ int main(void)
         cmocka_unit_test(admission_reserves_to_completion_in_order),
         cmocka_unit_test(reusable_blocks_are_not_charged),
         cmocka_unit_test(every_choice_is_reserved_for),
+        cmocka_unit_test(a_length_asked_for_is_refused_when_it_does_not_fit),
         cmocka_unit_test(impossible_requests_are_refused_with_the_sums),
         cmocka_unit_test(a_full_queue_says_so),
         cmocka_unit_test(lanes_are_limited),

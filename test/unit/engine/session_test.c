@@ -202,6 +202,15 @@ static void the_partial_tail_is_always_asked_for(void **state)
     rig_report(generation, &receive, T | F | Q, AGREE_REASON_REFUSED, "gone");
     rig_run(generation);
     rig_assert_failed(generation, 5, ERR_NOT_FOUND, "KV transfer failed: gone");
+    /* A sender that has it no more is a clock that ran out: serve may begin
+     * anew. */
+    rig_submit(generation, half(ENGINE_GENERATION_ONLY, 6, 1, 30));
+    rig_turn(generation);
+    assert_true(rig_take_order(generation, &receive));
+    rig_report(generation, &receive, T | F | Q, AGREE_REASON_EXPIRED, "");
+    rig_run(generation);
+    rig_assert_failed(generation, 6, ERR_TIMEOUT,
+                      "KV transfer failed: expired");
     rig_assert_idle(generation);
     rig_destroy(generation);
 }

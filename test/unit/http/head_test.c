@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include "unit/io/test.h"
 
 #include "http/head.h"
@@ -28,6 +30,35 @@ static void request_is_read_into_views(void **state)
     assert_false(http_head_find(&head, "xx", &value));
     assert_false(http_head_find(&head, "", &value));
     assert_true(head.fields[0].name.data > (const uint8_t *)TEXT);
+}
+
+static void target_is(const char *target, const char *path, const char *query)
+{
+    char text[256];
+    struct http_refusal refusal;
+    snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", target);
+    bool is_good =
+        http_head_read_request(span_of_string(text), &head, &refusal);
+    assert_int_equal(is_good, path != NULL);
+    if (path != NULL) {
+        assert_true(span_equals_string(head.path, path));
+        assert_true(span_equals_string(head.query, query));
+    }
+}
+
+/* Proof: what a proxy is sent is the same request (RFC 9112, 3.2.2), whatever
+ * the case of its scheme; without a path it is the root. */
+static void a_whole_url_is_its_path(void **state)
+{
+    (void)state;
+    target_is("http://b:80/c?d", "/c", "d");
+    target_is("HTTP://b/c", "/c", "");
+    target_is("http://b", "/", "");
+    target_is("http://b?c/d", "/", "c/d");
+    target_is("http:///c", NULL, NULL);
+    target_is("https://b/c", NULL, NULL);
+    target_is("c", NULL, NULL);
+    target_is("*", NULL, NULL);
 }
 
 static void answer_is_read(void **state)
@@ -70,6 +101,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(request_is_read_into_views),
+        cmocka_unit_test(a_whole_url_is_its_path),
         cmocka_unit_test(answer_is_read),
         cmocka_unit_test(refusal_names_the_rule),
         cmocka_unit_test(words_compare_without_case),

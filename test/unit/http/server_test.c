@@ -20,6 +20,9 @@ static struct http_server *server;
 static struct raw raw;
 static struct http_exchange *held; /* by handlers that answer later */
 static int request_count;
+static int head_count;
+static struct http_exchange *kept[16]; /* by handlers of many */
+static int kept_count;
 static int gone_count;
 static int drain_count;
 static char last_path[64];
@@ -55,6 +58,9 @@ static void on_gone(void *context, struct http_exchange *exchange)
 {
     (void)context;
     gone_count++;
+    if (kept_count > 0) {
+        return;
+    }
     assert_ptr_equal(exchange, held);
     assert_ptr_equal(http_exchange_user(exchange), &held);
     held = NULL;
@@ -74,8 +80,24 @@ static void describe_error(void *context, int status, const char *message,
     buf_printf(body_out, "{%d:%s}", status, message);
 }
 
-static const struct http_handler HANDLER = {on_request, on_gone, on_drain,
-                                            describe_error};
+static bool on_head(void *context, struct http_exchange *exchange)
+{
+    (void)context;
+    head_count++;
+    if (!span_starts_with(http_exchange_path(exchange), "/no")) {
+        return false;
+    }
+    http_exchange_reply(exchange, 403, "text/plain", NULL, span_of("no", 2));
+    return true;
+}
+
+static const struct http_handler HANDLER = {
+    .on_request = on_request,
+    .on_head = on_head,
+    .on_gone = on_gone,
+    .on_drain = on_drain,
+    .describe_error = describe_error,
+};
 
 static void echo(struct http_exchange *exchange)
 {
@@ -89,12 +111,18 @@ static void hold(struct http_exchange *exchange)
     http_exchange_set_user(exchange, &held);
 }
 
+static void keep(struct http_exchange *exchange)
+{
+    kept[kept_count++] = exchange;
+}
+
 static int set_up_with(struct http_server_options options)
 {
     raw = (struct raw){0};
     buf_init(&raw.got, 64 << 20);
     held = NULL;
-    request_count = gone_count = drain_count = 0;
+    kept_count = 0;
+    request_count = head_count = gone_count = drain_count = 0;
     handle = echo;
     options.host = "127.0.0.1";
     options.handler = &HANDLER;
@@ -118,6 +146,12 @@ static int set_up_hasty(void **state)
                                                     .body_bytes_max = 1000});
 }
 
+static int set_up_small(void **state)
+{
+    (void)state;
+    return set_up_with((struct http_server_options){.body_bytes_max = 1000});
+}
+
 static int tear_down(void **state)
 {
     (void)state;
@@ -130,15 +164,20 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void open_raw(void)
+static void open_one(struct raw *one)
 {
     const struct io_stream_options options = {
-        .handler = &RAW, .context = &raw, .write_max = 64 << 20};
-    raw.is_closed = false;
+        .handler = &RAW, .context = one, .write_max = 64 << 20};
+    one->is_closed = false;
     assert_int_equal(io_stream_connect(loop, "127.0.0.1",
                                        http_server_port(server), &options, NULL,
-                                       &raw.stream),
+                                       &one->stream),
                      OK);
+}
+
+static void open_raw(void)
+{
+    open_one(&raw);
 }
 
 static void say(const char *text)
@@ -181,6 +220,102 @@ static void answer_is_whole_and_connection_stays(void **state)
     TURN_UNTIL(loop, has("Content-Length: 0\r\n\r\n"));
     assert_int_equal(request_count, 2);
     assert_false(raw.is_closed);
+}
+
+#define LONG "Content-Length: 100000\r\n\r\n"
+
+/* Proof: of a long body not one byte is waited for, and of one that waits for
+ * 100 Continue neither; a short one is read, and the connection goes on. */
+static void a_refusal_by_the_head_needs_no_body(void **state)
+{
+    (void)state;
+    say("POST /no HTTP/1.1\r\nHost: a\r\n" LONG);
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_memory_equal(raw.got.data, "HTTP/1.1 403 ", 13);
+    assert_true(has("\r\nConnection: close\r\n"));
+    assert_int_equal(head_count, 1);
+    buf_reset(&raw.got);
+    say("POST /no HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+        "Content-Length: 5\r\n\r\n");
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_memory_equal(raw.got.data, "HTTP/1.1 403 ", 13);
+    buf_reset(&raw.got);
+    say("POST /no HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_memory_equal(raw.got.data, "HTTP/1.1 403 ", 13);
+    assert_int_equal(head_count, 3);
+    assert_int_equal(request_count, 0);
+    buf_reset(&raw.got);
+    say("POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+    TURN_UNTIL(loop, ends_with("hello"));
+    assert_int_equal(head_count, 3);
+    assert_int_equal(http_server_open_exchanges(server), 0);
+}
+
+/* Proof: what the head lets in goes on as if nobody had looked, 100 Continue
+ * first. */
+static void a_long_body_is_shown_by_its_head_first(void **state)
+{
+    (void)state;
+    enum { SIZE = 100000 };
+    char *body = mem_new(SIZE + 1);
+    memset(body, 'b', SIZE);
+    say("POST /yes HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n" LONG);
+    TURN_UNTIL(loop, ends_with("100 Continue\r\n\r\n"));
+    say(body);
+    TURN_UNTIL(loop, raw.got.size > SIZE && ends_with("bbb"));
+    mem_free(body);
+    assert_int_equal(head_count, 1);
+    assert_int_equal(request_count, 1);
+    assert_false(raw.is_closed);
+}
+
+static void say_body(struct raw *one, int size)
+{
+    char text[2000];
+    int head = snprintf(text, sizeof(text),
+                        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: "
+                        "%d\r\n\r\n",
+                        size);
+    memset(text + head, 'b', (size_t)size);
+    open_one(one);
+    assert_int_equal(
+        io_stream_write(one->stream, span_of(text, (size_t)(head + size))), OK);
+}
+
+/* Proof: eight of the longest bodies are the bound of all connections; one
+ * byte more is told to come later, what has no body is served, and after an
+ * answer there is room again. */
+static void bodies_held_at_once_are_bounded(void **state)
+{
+    (void)state;
+    struct raw many[8] = {{0}};
+    assert_int_equal(http_server_held_max(1000), 8000);
+    handle = keep;
+    for (int i = 0; i < 8; i++) {
+        buf_init(&many[i].got, 4096);
+        say_body(&many[i], 1000);
+    }
+    TURN_UNTIL(loop, kept_count == 8);
+    say_body(&raw, 1);
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_memory_equal(raw.got.data, "HTTP/1.1 503 ", 13);
+    assert_true(has("\r\nRetry-After: 1\r\n"));
+    handle = echo;
+    buf_reset(&raw.got);
+    say(GET);
+    TURN_UNTIL(loop, has("HTTP/1.1 200 "));
+    io_stream_close(raw.stream, false);
+    TURN_UNTIL(loop, raw.is_closed);
+    http_exchange_reply(kept[0], 200, NULL, NULL, span_of_string(""));
+    buf_reset(&raw.got);
+    say_body(&raw, 1);
+    TURN_UNTIL(loop, has("HTTP/1.1 200 "));
+    for (int i = 0; i < 8; i++) {
+        io_stream_close(many[i].stream, false);
+        TURN_UNTIL(loop, many[i].is_closed);
+        buf_finish(&many[i].got);
+    }
 }
 
 /* Two requests in one write are answered in order, each once. */
@@ -508,6 +643,10 @@ int main(void)
     cmocka_unit_test_setup_teardown(name, set_up_hasty, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(answer_is_whole_and_connection_stays),
+        TEST(a_refusal_by_the_head_needs_no_body),
+        TEST(a_long_body_is_shown_by_its_head_first),
+        cmocka_unit_test_setup_teardown(bodies_held_at_once_are_bounded,
+                                        set_up_small, tear_down),
         TEST(pipelined_requests_are_answered_in_order),
         TEST(early_request_waits_for_its_turn),
         TEST(flood_of_early_requests_is_bounded_and_answered),

@@ -232,11 +232,33 @@ static void unknown_models_are_not_found(void **state)
     config.model_name_count = 0;
 }
 
+/* [serve T104] Proof: as at the worker, so that the two cannot read two
+ * requests out of one body. */
+static void equal_keys_are_refused_by_name(void **state)
+{
+    static struct route_body body;
+    struct why why;
+    (void)state;
+    assert_int_equal(read_text("{\"prompt\":\"a\",\"stream\":false,"
+                               "\"str\\u0065am\":true}",
+                               false, NULL, NULL, &why, &body),
+                     ERR_INVALID);
+    assert_string_equal(why.text, "stream: is given twice");
+    assert_int_equal(read_text("{\"prompt\":\"a\",\"conversation_params\":{"
+                               "\"conversation_id\":\"a\","
+                               "\"conversation_id\":\"b\"}}",
+                               false, NULL, NULL, &why, &body),
+                     ERR_INVALID);
+    assert_string_equal(why.text,
+                        "conversation_params: conversation_id: is given twice");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompts_are_unwrapped),
         cmocka_unit_test(other_prompts_are_refused),
+        cmocka_unit_test(equal_keys_are_refused_by_name),
         cmocka_unit_test(a_schema_passes_untouched),
         cmocka_unit_test(the_first_named_conversation_counts),
         cmocka_unit_test(odd_conversation_ids),

@@ -2,6 +2,11 @@
  * one loop. What each worker was sent is compared byte by byte. */
 #include "mock_worker.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "base/log.h"
 
 #define ID "1116289174535"
@@ -687,6 +692,10 @@ static void the_door_is_kept(void **state)
         {"POST", "/v1/models", 2, 405},
         {"GET", "/nothing", 2, 404},
         {"GET", "/health", 0, 200},
+        {"HEAD", "/health", 0, 200},
+        {"HEAD", "/v1/models", 1, 401},
+        {"HEAD", "/v1/models", 2, 200},
+        {"HEAD", "/v1/completions", 2, 405},
         {"GET", "/version", 0, 200},
         {"GET", "/metrics", 0, 200},
         {"OPTIONS", "/v1/models", 0, 204},
@@ -711,6 +720,37 @@ static void the_door_is_kept(void **state)
     assert_has(buf_string(&reply.body),
                "server_state{role=\"context\",server=\"127.0.0.1:");
     buf_finish(&reply.body);
+    mock_end(&c);
+}
+
+/* Proof: who has no key cannot make us keep a body: the head of a long one is
+ * answered, not a byte of it having come. */
+static void no_body_is_kept_of_a_stranger(void **state)
+{
+    static const char HEAD[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                               "Content-Type: application/json\r\n"
+                               "Content-Length: 1000000\r\n\r\n";
+    struct mock_cluster c;
+    char answer[4096] = {0};
+    (void)state;
+    mock_prepare(&c);
+    strcpy(c.config.api_key, "k1");
+    begin(&c);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_port = htons(route_front_port(c.front)),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)),
+                     0);
+    assert_int_equal(send(fd, HEAD, sizeof(HEAD) - 1, 0), sizeof(HEAD) - 1);
+    for (int i = 0; i < 5000 && strchr(answer, '\r') == NULL; i++) {
+        io_loop_turn(c.loop, 1000000);
+        IGNORE(recv(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT) < 0);
+    }
+    assert_memory_equal(answer, "HTTP/1.1 401 ", 13);
+    close(fd);
     mock_end(&c);
 }
 
@@ -989,6 +1029,7 @@ int main(void)
         cmocka_unit_test(a_possibly_delivered_leg_is_not_posted_again),
         cmocka_unit_test(a_frozen_worker_loses_its_legs),
         cmocka_unit_test(the_door_is_kept),
+        cmocka_unit_test(no_body_is_kept_of_a_stranger),
         cmocka_unit_test(a_slow_client_delays_nobody_else),
         cmocka_unit_test(a_drain_ends_when_the_last_request_does),
         cmocka_unit_test(one_model_is_the_workers_to_describe),

@@ -37,6 +37,7 @@ static void the_printout_names_each_bound(void **state)
     static const char *const LINES[] = {"open requests       12 at most\n",
                                         "client connections  76 at most\n",
                                         "request body        2.0 MiB at most\n",
+                                        "bodies held at once 16.0 MiB at most",
                                         "0 context, 0 generation; 64 a role"};
     struct buf out;
     (void)state;

@@ -197,8 +197,8 @@ static inline void mock_on_gone(void *context, struct http_exchange *exchange)
 
 static inline void mock_open(struct mock_worker *worker, struct io_loop *loop)
 {
-    static const struct http_handler HANDLER = {mock_on_request, mock_on_gone,
-                                                NULL, NULL};
+    static const struct http_handler HANDLER = {.on_request = mock_on_request,
+                                                .on_gone = mock_on_gone};
     struct http_server_options options = {.host = "127.0.0.1",
                                           .port = worker->port,
                                           .handler = &HANDLER,

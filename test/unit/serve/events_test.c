@@ -92,6 +92,32 @@ static void many_events_take_several_wakes(void **state)
     engine_request_free(made);
 }
 
+/* Proof: what the engine refuses about a field has its name as `param`, and the
+ * prompt the name it came under. */
+static void a_refusal_of_the_engine_names_the_field(void **state)
+{
+    static const char *const CASES[][3] = {
+        {IDS, "max_tokens: 9 for each", "\"param\":\"max_tokens\""},
+        {IDS, "n: 4 choices", "\"param\":\"n\""},
+        {"{\"model\":\"stem\",\"prompt_token_ids\":[5],\"prompt\":\"a\"}",
+         "prompt: its 9 tokens",
+         "\"message\":\"prompt_token_ids: its 9 tokens\""},
+        {IDS, "nothing: here", "\"param\":null"},
+    };
+    struct world *world = *state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct client *client =
+            client_post(world, "/v1/completions", CASES[i][0]);
+        struct engine_request *made = world_submitted(world);
+        world_fail(world, made->id, ERR_INVALID, CASES[i][1]);
+        client_await(world, client, NULL);
+        assert_int_equal(client_status(client), 400);
+        client_has(client, CASES[i][2]);
+        client_close(client);
+        engine_request_free(made);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +126,7 @@ int main(void)
         TEST(an_aborted_request_is_no_answer),
         TEST(the_reason_is_the_clients_token),
         TEST(many_events_take_several_wakes),
+        TEST(a_refusal_of_the_engine_names_the_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,12 @@ static void a_context_leg_answers_with_the_handoff(void **state)
     assert_true(opaque.rid == INT64_C(4611686018427387905));
     assert_int_equal(opaque.prompt_tokens, 3);
     assert_int_equal(opaque.tokens_per_block, 32);
+    const int32_t ids[] = {1, 100, 101}, first[] = {75};
+    const struct api_sealed sealed = {.ids = ids,
+                                      .id_count = 3,
+                                      .first_tokens = first,
+                                      .first_token_count = 1};
+    assert_true(api_opaque_is_sealed(world->parts.auth_key, &sealed, &opaque));
     client_close(client);
     engine_request_free(made);
 }
@@ -73,6 +79,8 @@ struct leg {
     const char *first; /* JSON list */
     const char *extra; /* members of the body, a comma in front */
     const char *params; /* the same for disaggregated_params */
+    const char *seal_key, *salt; /* of the context worker; NULL: `key`, none */
+    int32_t id, first_token; /* the ids it had were id, 6, 7 */
 };
 
 static struct leg good_leg(void)
@@ -85,7 +93,27 @@ static struct leg good_leg(void)
         .first = "[75]",
         .extra = "",
         .params = "",
+        .id = 5,
+        .first_token = 75,
     };
+}
+
+static void add_state(const struct leg *leg, struct buf *out)
+{
+    const char *key = leg->seal_key == NULL ? leg->key : leg->seal_key;
+    const int32_t ids[] = {leg->id, 6, 7};
+    const struct api_sealed sealed = {
+        .ids = ids,
+        .id_count = 3,
+        .salt = span_of_string(leg->salt == NULL ? "" : leg->salt),
+        .first_tokens = &leg->first_token,
+        .first_token_count = 1};
+    struct api_opaque opaque = {.incarnation = 77,
+                                .rid = 5,
+                                .prompt_tokens = leg->prompt_tokens,
+                                .tokens_per_block = leg->tokens_per_block};
+    api_opaque_seal(span_of_string(key), &sealed, &opaque);
+    api_opaque_encode(&opaque, out);
 }
 
 static struct client *send_leg(struct world *world, const struct leg *leg)
@@ -93,12 +121,7 @@ static struct client *send_leg(struct world *world, const struct leg *leg)
     char headers[512], body[2048], signature[80];
     struct buf opaque;
     buf_init(&opaque, 1024);
-    api_opaque_encode(
-        &(struct api_opaque){.incarnation = 77,
-                             .rid = 5,
-                             .prompt_tokens = leg->prompt_tokens,
-                             .tokens_per_block = leg->tokens_per_block},
-        &opaque);
+    add_state(leg, &opaque);
     api_sign(span_of_string(leg->key), span_of_string("tcp://10.0.0.1:5000"),
              buf_span(&opaque), signature);
     snprintf(headers, sizeof(headers), JSON "%s%s%s",
@@ -182,12 +205,39 @@ static void without_a_key_strictness_decides(void **state)
     world_ready(open);
     leg_refused(open, &leg, 403, "auth key");
     open->config.strict_internal_auth = false;
+    leg.seal_key = "";
     struct client *client = send_leg(open, &leg);
     struct engine_request *made = world_submitted(open);
     client_close(client);
     engine_request_free(made);
     world_close(open);
     free(open);
+}
+
+/* Proof: ids, first token or salt that the context worker did not have, or a
+ * seal under another key: refused, signed or not; the right salt passes. */
+static void a_leg_of_another_prompt_is_refused(void **state)
+{
+    struct world *world = *state;
+    struct leg leg = good_leg();
+    leg.id = 4;
+    leg_refused(world, &leg, 400, "encoded_opaque_state: was made for other");
+    leg = good_leg();
+    leg.first_token = 74;
+    leg_refused(world, &leg, 400, "encoded_opaque_state: was made for other");
+    leg = good_leg();
+    leg.salt = "s";
+    leg_refused(world, &leg, 400, "encoded_opaque_state: was made for other");
+    leg.extra = ",\"cache_salt\":\"t\"";
+    leg_refused(world, &leg, 400, "encoded_opaque_state: was made for other");
+    leg.extra = ",\"cache_salt\":\"s\"";
+    struct client *client = send_leg(world, &leg);
+    engine_request_free(world_submitted(world));
+    client_close(client);
+    assert_int_equal(world_command(world).kind, ENGINE_CANCEL);
+    leg = good_leg();
+    leg.seal_key = "other";
+    leg_refused(world, &leg, 400, "encoded_opaque_state: was made for other");
 }
 
 /* Proof: what does not fit this worker or contradicts itself is named. */
@@ -263,6 +313,7 @@ static void an_end_token_may_be_the_first(void **state)
     struct world *world = *state;
     struct leg leg = good_leg();
     leg.first = "[2]";
+    leg.first_token = 2;
     struct client *client = send_leg(world, &leg);
     struct engine_request *made = world_submitted(world);
     world_finish(world, made->id, 0, ENGINE_FINISH_STOP, MODEL_EOS);
@@ -304,6 +355,46 @@ static void a_lost_handoff_has_its_own_type(void **state)
     world_answers(world, "GET", "/transfers", "", "", 200,
                   "\"disagg_request_id\":5,\"role\":\"generation\","
                   "\"result\":\"failed\"");
+}
+
+/* Proof: KV that its sender no longer has while the request has time left: the
+ * same prompt is submitted again, whole, and its answer is the answer, usage
+ * and text; a request without time left gets the failure. [transfer T77] */
+static void a_handoff_that_came_too_late_is_computed_here(void **state)
+{
+    struct world *world = *state;
+    struct leg leg = good_leg();
+    struct client *client = send_leg(world, &leg);
+    struct engine_request *made = world_submitted(world);
+    world_fail(world, made->id, ERR_TIMEOUT, "KV transfer failed: expired");
+    struct engine_request *again = world_submitted(world);
+    assert_int_equal(again->kind, ENGINE_AGGREGATED);
+    assert_true(again->id == made->id);
+    assert_int_equal(again->prompt_count, 3);
+    assert_memory_equal(again->prompt, made->prompt, 12);
+    assert_int_equal(again->max_new_tokens, made->max_new_tokens);
+    assert_true(again->deadline_ns == made->deadline_ns);
+    world_say(world, again->id, 0, 0, "Hey");
+    world_finish(world, again->id, 0, ENGINE_FINISH_LENGTH, 0);
+    client_await(world, client, NULL);
+    assert_int_equal(client_status(client), 200);
+    client_has(client, "\"text\":\"Hey\"");
+    client_has(client, "\"prompt_tokens\":3,\"completion_tokens\":3");
+    client_close(client);
+    engine_request_free(made);
+    engine_request_free(again);
+    world_answers(world, "GET", "/metrics", "", "", 200,
+                  "baton_handoffs_recomputed_total 1\n");
+    client = send_leg(world, &leg);
+    made = world_submitted(world);
+    world_fail(world, made->id, ERR_TIMEOUT, "KV transfer failed: expired");
+    again = world_submitted(world);
+    world_fail(world, again->id, ERR_TIMEOUT, "the deadline has passed");
+    client_await(world, client, NULL);
+    assert_int_equal(client_status(client), 504);
+    client_close(client);
+    engine_request_free(made);
+    engine_request_free(again);
 }
 
 /* Proof: an abort goes to the engine by its rid, and its word comes back. */
@@ -384,6 +475,8 @@ int main(void)
         TEST(a_generation_leg_must_be_signed),
         TEST(without_a_key_strictness_decides),
         TEST(a_leg_that_does_not_fit_is_refused),
+        TEST(a_leg_of_another_prompt_is_refused),
+        TEST(a_handoff_that_came_too_late_is_computed_here),
         TEST(the_first_token_shows_once),
         TEST(an_end_token_may_be_the_first),
         TEST(a_stop_string_may_begin_in_the_first_token),

@@ -2,6 +2,17 @@
 
 #define JSON "Content-Type: application/json\r\n"
 
+/* The head of what GET answers, and no body. */
+static void head_is_answered(struct world *world, const char *path)
+{
+    struct client *client = client_send(world, "HEAD", path, "", "");
+    client_await(world, client, NULL);
+    assert_int_equal(client_status(client), 200);
+    client_has(client, "Content-Length: ");
+    assert_string_equal(client->data + client->size - 4, "\r\n\r\n");
+    client_close(client);
+}
+
 /* [serve T13] Proof: each path with its own method, then with another: 405 and
  * the methods it takes. */
 static void each_path_takes_its_methods(void **state)
@@ -20,6 +31,7 @@ static void each_path_takes_its_methods(void **state)
         "/detokenize",     "/v1/disagg/abort",     "/kv_cache_events"};
     for (size_t i = 0; i < sizeof(gets) / sizeof(gets[0]); i++) {
         world_answers(world, "GET", gets[i], "", "", 200, "");
+        head_is_answered(world, gets[i]);
         world_answers(world, "POST", gets[i], JSON, "{}", 405, "Allow: GET");
     }
     for (size_t i = 0; i < sizeof(posts) / sizeof(posts[0]); i++) {
@@ -28,9 +40,27 @@ static void each_path_takes_its_methods(void **state)
                       "\"error\":{\"message\"");
         world_answers(world, "POST", posts[i], JSON, "{", 400, "\"detail\"");
     }
+    world_answers(world, "HEAD", "/v1/completions", "", "", 405, "Allow: POST");
     world_answers(world, "DELETE", "/steady_clock_offset", "", "", 405,
                   "Allow: GET, POST");
     world_answers(world, "GET", "/nowhere", "", "", 404, "no such path");
+}
+
+/* Proof: of a body too long to be read for nothing, the head alone is refused. */
+static void a_long_body_is_refused_by_its_head(void **state)
+{
+    struct world *world = *state;
+    static const char long_one[] = "Content-Type: text/plain\r\n"
+                                   "Transfer-Encoding: chunked\r\n";
+    struct client *client = client_begin(world, "POST", "/tokenize", long_one);
+    client_await(world, client, NULL);
+    assert_int_equal(client_status(client), 415);
+    client_close(client);
+    client = client_begin(world, "POST", "/nowhere",
+                          JSON "Content-Length: 1000000\r\n");
+    client_await(world, client, NULL);
+    assert_int_equal(client_status(client), 404);
+    client_close(client);
 }
 
 /* [serve T13] Proof: a body that says it is something else is refused, by the
@@ -90,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(each_path_takes_its_methods),
         TEST(a_body_must_be_json),
+        TEST(a_long_body_is_refused_by_its_head),
         cmocka_unit_test_setup_teardown(every_path_says_starting, open_loading,
                                         close_world),
     };

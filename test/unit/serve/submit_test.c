@@ -43,6 +43,7 @@ static void settings_reach_the_engine(void **state)
     assert_int_equal(made->prompt[1], 6);
     assert_int_equal(made->max_new_tokens, 7);
     assert_int_equal(made->min_tokens, 2);
+    assert_true(made->is_length_asked);
     assert_int_equal(made->choice_count, 3);
     assert_true(made->ignore_end);
     assert_int_equal(made->stop_token_count, 1);
@@ -73,6 +74,7 @@ static void answers_are_clipped_to_the_context(void **state)
     struct client *client;
     struct engine_request *made = submit(world, "\"prompt\":[5]", &client);
     assert_int_equal(made->max_new_tokens, 16);
+    assert_false(made->is_length_asked);
     engine_request_free(made);
     client_close(client);
     made = submit(world, "\"prompt\":[5],\"max_tokens\":100000", &client);
@@ -97,6 +99,16 @@ static void bad_prompts_are_refused_with_numbers(void **state)
     }
     strcat(members, "]");
     refused(world, members, "200 tokens");
+}
+
+/* Proof: fewer tokens than were asked for at least are no answer. */
+static void min_tokens_beyond_the_answer_are_refused(void **state)
+{
+    struct world *world = *state;
+    refused(world, "\"prompt\":[5],\"min_tokens\":17",
+            "\"param\":\"min_tokens\"");
+    refused(world, "\"prompt\":[5],\"max_tokens\":300,\"min_tokens\":200",
+            "min_tokens: is 200, the answer has at most 199");
 }
 
 /* Proof: the last tokens stay, and a long prompt passes when cut. */
@@ -151,6 +163,7 @@ int main(void)
         TEST(settings_reach_the_engine),
         TEST(answers_are_clipped_to_the_context),
         TEST(bad_prompts_are_refused_with_numbers),
+        TEST(min_tokens_beyond_the_answer_are_refused),
         TEST(a_cut_prompt_keeps_its_end),
         TEST(a_salt_makes_a_scope),
         TEST(a_full_engine_is_a_429),

@@ -147,6 +147,29 @@ static inline void world_close(struct world *world)
     unlink(world->path);
 }
 
+/* A head of one's own, and nothing behind it. */
+static inline struct client *client_begin(struct world *world,
+                                          const char *method, const char *path,
+                                          const char *headers)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_port = htons(serve_port(world->serve)),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+    struct client *client = calloc(1, sizeof(*client));
+    char text[4096];
+    client->fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(
+        connect(client->fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    int size =
+        snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: x\r\n%s\r\n",
+                 method, path, headers);
+    assert_int_equal(send(client->fd, text, (size_t)size, 0), size);
+    fcntl(client->fd, F_SETFL, O_NONBLOCK);
+    return client;
+}
+
 static inline struct client *client_send(struct world *world,
                                          const char *method, const char *path,
                                          const char *headers, const char *body)

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "base/utf8.h"
 #include "text/detokenizer.h"
 #include "unit/text/vocab_builder.h"
 
@@ -44,7 +45,7 @@ static void no_character_is_ever_split(void **state)
             text_detokenizer_add(&detokenizer, id, &out);
             for (size_t at = 0; at < out.size;) {
                 size_t size =
-                    text_utf8_size(span_slice(buf_span(&out), at, out.size));
+                    utf8_size(span_slice(buf_span(&out), at, out.size));
                 assert_int_not_equal(size, 0);
                 at += size;
             }

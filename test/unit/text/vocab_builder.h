@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "text/tokenizer.h"
-#include "text/utf8.h"
+#include "text/alphabet.h"
 #include "unit/gguf/builder.h"
 
 enum { PIECE_COUNT_MAX = 512, PIECE_SIZE_MAX = 32 };

@@ -145,7 +145,7 @@ static void context_first_without_a_session_is_refused(void **state)
     request(&bench, WIRE_CONTEXT_FIRST, 5, 0, 1);
     assert_int_equal(fake_control.said_count, 1);
     expect_refused(5);
-    assert_int_equal(last_result().reason, AGREE_REASON_REFUSED);
+    assert_int_equal(last_result().reason, AGREE_REASON_EXPIRED);
     assert_int_equal(stored(&bench), 0);
     close_bench(&bench);
 }
