@@ -49,6 +49,20 @@ static void on_lost(void *context, kv_ref page)
     (void)page;
 }
 
+/* All of a life cycle, a prompt's worth at a time. */
+static void take_pages(struct bench *bench, uint32_t life)
+{
+    uint32_t want[KV_LIFE_COUNT_MAX] = {0};
+    want[life] = BLOCKS;
+    for (size_t i = 0; i < NODES; i += BLOCKS) {
+        kv_ref *pages = bench->pages + life * (size_t)NODES + i;
+        if (kv_store_take(bench->store, want, pages) != OK) {
+            fprintf(stderr, "kv_tree_bench: no page\n");
+            exit(1);
+        }
+    }
+}
+
 static void create(struct bench *bench)
 {
     struct kv_store_options store = {
@@ -58,6 +72,7 @@ static void create(struct bench *bench)
         .level_count = 1,
         .slot_counts = {{NODES, NODES}},
         .order_max = 16,
+        .batch_max = BLOCKS,
         .watch = {.lost = on_lost},
     };
     bench->store = kv_store_create(&store);
@@ -70,11 +85,12 @@ static void create(struct bench *bench)
         .store = bench->store,
     };
     bench->tree = kv_tree_create(&tree);
-    uint32_t want[KV_LIFE_COUNT_MAX] = {NODES, NODES};
-    if (bench->tree == NULL ||
-        kv_store_take(bench->store, want, bench->pages) != OK) {
+    if (bench->tree == NULL) {
         fprintf(stderr, "kv_tree_bench: no memory\n");
         exit(1);
+    }
+    for (uint32_t life = 0; life < LIVES; life++) {
+        take_pages(bench, life);
     }
 }
 

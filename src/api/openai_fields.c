@@ -60,6 +60,7 @@ static const struct field fields[] = {
     BOOL(CHAT | TOK, add_generation_prompt),
     INT(BOTH, truncate_prompt_tokens, 1, INT32_MAX),
     CALL(BOTH, "cache_salt", openai_read_salt),
+    CALL(BOTH, "kv_cache_retention_config", openai_read_retention),
 
     INT(BOTH, n, 1, OPENAI_CHOICE_COUNT_MAX),
     INT(BOTH, best_of, 1, OPENAI_CHOICE_COUNT_MAX),

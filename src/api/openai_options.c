@@ -204,8 +204,7 @@ static enum err read_flag(const struct api_object *object, const char *key,
     return err == OK ? OK : why_prefix(why, err, "%s", key);
 }
 
-/* Refuses members other than the `count` ones named. */
-static enum err only_members(const struct api_object *object,
+enum err openai_only_members(const struct api_object *object,
                              const char *const *names, size_t count,
                              struct why *why)
 {
@@ -234,7 +233,7 @@ enum err openai_read_stream_options(const struct openai_limits *limits,
     struct api_object object;
     enum err err = api_scan_object(value, why, &object);
     if (err == OK) {
-        err = only_members(&object, names, 2, why);
+        err = openai_only_members(&object, names, 2, why);
     }
     request->has_stream_options = true;
     request->include_usage = true;
@@ -305,7 +304,7 @@ enum err openai_read_thinking(const struct openai_limits *limits,
     struct api_object object;
     enum err err = api_scan_object(value, why, &object);
     if (err == OK) {
-        err = only_members(&object, names, 1, why);
+        err = openai_only_members(&object, names, 1, why);
     }
     if (err != OK) {
         return err;
@@ -331,7 +330,7 @@ enum err openai_read_template_options(const struct openai_limits *limits,
     bool enable = true;
     enum err err = api_scan_object(value, why, &object);
     if (err == OK) {
-        err = only_members(&object, names, 1, why);
+        err = openai_only_members(&object, names, 1, why);
     }
     if (err == OK) {
         err = read_flag(&object, "enable_thinking", why, &enable);

@@ -65,6 +65,8 @@ void openai_request_describe_limits(struct buf *out)
                OPENAI_LOGPROB_COUNT_MAX);
     buf_printf(out, "cache_salt          %d bytes at most\n",
                OPENAI_SALT_SIZE_MAX);
+    buf_printf(out, "retention           %d ranges at most\n",
+               OPENAI_RETENTION_COUNT_MAX);
 }
 
 static enum err say(struct openai_fault *fault, const char *param,

@@ -31,7 +31,8 @@ enum {
     OPENAI_BIAS_COUNT_MAX = 1024,
     OPENAI_LOGPROB_COUNT_MAX = 20,
     OPENAI_MESSAGE_COUNT_MAX = 4096,
-    OPENAI_SALT_SIZE_MAX = 1024
+    OPENAI_SALT_SIZE_MAX = 1024,
+    OPENAI_RETENTION_COUNT_MAX = 16
 };
 
 /* A piece of `text`: resolved by openai_text, since text grows while read. */
@@ -44,6 +45,18 @@ struct openai_message {
 struct openai_bias {
     int32_t token;
     float bias;
+};
+/* How long what is cached of these tokens is kept, of pages that nobody uses. */
+struct openai_retention_rule {
+    int64_t first_token, end_token; /* of the prompt; end -1: open */
+    int64_t priority; /* 0 .. 100 */
+    int64_t duration_ms; /* -1: for good */
+};
+struct openai_retention {
+    uint32_t rule_count; /* no two touch the same token */
+    struct openai_retention_rule rules[OPENAI_RETENTION_COUNT_MAX];
+    bool has_decode;
+    struct openai_retention_rule decode; /* of what is generated */
 };
 struct openai_first_logprob {
     bool is_known;
@@ -71,6 +84,7 @@ struct openai_request {
     bool disable_thinking;
     int64_t truncate_prompt_tokens; /* 0: whole; else its last tokens */
     struct openai_text cache_salt; /* size 0: none */
+    struct openai_retention retention; /* kv_cache_retention_config */
 
     int64_t n;
     int64_t best_of; /* 0: not given */

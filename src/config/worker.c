@@ -45,6 +45,11 @@ static const struct config_field FIELDS[] = {
     {"kv_cache_config.enable_partial_reuse", .flag = "partial_reuse",
      .kind = CONFIG_BOOL, AT(enable_partial_reuse), .default_text = "true",
      .unit = "", .help = "reuse the beginning of a block too, as a copy"},
+    {"kv_cache_config.block_reuse_policy", .kind = CONFIG_CHOICE,
+     AT(reuse_policy), .choices = "all_reusable|per_request",
+     .default_text = "all_reusable", .unit = "",
+     .help = "what is kept: every full block, or what the next prompt needs of "
+             "a prompt's end"},
     {"kv_cache_config.host_cache_size", .kind = CONFIG_BYTES,
      AT(host_cache_bytes), .max = 1e15, .default_text = "0", .unit = "bytes",
      .help = "second level, for pages the pool has no room for; 0: none"},

@@ -22,6 +22,8 @@ enum config_policy {
 };
 
 /* What blocks are called towards routers (prefix/digests.h, in its order). */
+enum config_reuse_policy { CONFIG_REUSE_ALL, CONFIG_REUSE_PER_REQUEST };
+
 enum config_hash_algo {
     CONFIG_HASH_V1_BLOCK_KEY,
     CONFIG_HASH_V2_SHA256,
@@ -42,6 +44,7 @@ struct config_worker {
     uint64_t kv_tokens; /* kv_cache_config.max_tokens; 0: derived */
     bool enable_block_reuse; /* kv_cache_config.enable_block_reuse: true */
     bool enable_partial_reuse; /* kv_cache_config...: true */
+    enum config_reuse_policy reuse_policy; /* ...block_reuse_policy: all */
     uint64_t host_cache_bytes; /* kv_cache_config.host_cache_size; 0: none */
     /* kv_cache_config.secondary_offload_min_priority: 0 .. 100, 0 */
     uint32_t offload_priority_min;

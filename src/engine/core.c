@@ -122,6 +122,8 @@ static enum err create_cache(struct engine_core *core, struct why *why)
         .step_max = options->row_count_max,
         .enable_reuse = options->enable_block_reuse,
         .enable_partial = options->enable_partial_reuse,
+        .commit = options->is_reuse_per_request ? KV_COMMIT_PER_REQUEST
+                                                : KV_COMMIT_ALL,
         .offload_priority_min = options->offload_priority_min,
         .event_max = options->cache_event_max,
     };
@@ -141,8 +143,10 @@ static enum err create_sched(struct engine_core *core, struct why *why)
     struct prefix_wait_options waits = prefix_wait_options_default();
     waits.tokens_per_block = options->tokens_per_block;
     waits.request_max = core->item_count;
-    waits.is_enabled =
-        options->enable_prefix_waits && options->enable_block_reuse;
+    /* Who publishes at its end only is nobody to wait for. */
+    waits.is_enabled = options->enable_prefix_waits &&
+                       options->enable_block_reuse &&
+                       !options->is_reuse_per_request;
     enum err err = prefix_wait_create(&waits, why, &core->waits);
     if (err != OK) {
         return err;

@@ -60,6 +60,7 @@ struct engine_core_options {
     uint32_t end_token_count;
     bool enable_block_reuse;
     bool enable_partial_reuse;
+    bool is_reuse_per_request; /* only a prompt's end is worth keeping */
     uint8_t offload_priority_min; /* below: dropped, not moved down */
     uint32_t cache_event_max; /* kept until asked for; 0: none */
     enum sched_policy policy;

@@ -260,6 +260,7 @@ static enum err create_core(struct engine *engine, struct why *why)
         .end_token_count = options->end_token_count,
         .enable_block_reuse = options->enable_block_reuse,
         .enable_partial_reuse = options->enable_partial_reuse,
+        .is_reuse_per_request = options->is_reuse_per_request,
         .offload_priority_min = options->offload_priority_min,
         .cache_event_max = options->cache_event_max,
         .policy = options->policy,

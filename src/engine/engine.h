@@ -57,6 +57,7 @@ struct engine_options {
     uint32_t end_token_count; /* <= ENGINE_END_TOKEN_COUNT_MAX */
     bool enable_block_reuse;
     bool enable_partial_reuse; /* of a block, too */
+    bool is_reuse_per_request; /* only a prompt's end is worth keeping */
     uint8_t offload_priority_min; /* below: dropped, not moved down */
     uint32_t cache_event_max; /* kept until asked for; 0: none */
     enum sched_policy policy;

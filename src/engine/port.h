@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "io/mailbox.h"
 #include "kv/events.h"
+#include "kv/retention.h"
 #include "model/sampler.h"
 #include "prefix/scope.h"
 
@@ -44,6 +45,7 @@ struct engine_request {
     uint64_t arrival_ns;
     uint64_t deadline_ns; /* to the first token; 0: none */
     struct prefix_scope_id scope; /* others share nothing with this one */
+    struct kv_retention_plan retention; /* priorities valid: KV_PRIORITY_MAX */
 
     int32_t *prompt; /* owned */
     uint32_t prompt_count;

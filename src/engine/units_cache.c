@@ -160,6 +160,8 @@ static enum err try_open(struct engine_core *core, struct sched_unit *unit,
         kv_seq_close(core->cache, seq);
         return err == ERR_BUSY ? ERR_FULL : err;
     }
+    const struct engine_request *request = unit_item(unit)->request;
+    kv_seq_retain(seq, &request->retention, request->prompt_count);
     *seq_out = seq;
     return OK;
 }

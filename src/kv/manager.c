@@ -52,8 +52,6 @@ static void set_defaults(struct kv_manager *manager)
         uint32_t moves = options->level_count > 1 ? 2 * manager->batch_max : 0;
         options->order_max = copies + moves;
     }
-    manager->plan_count =
-        options->plan_max > 0 ? options->plan_max : 2 * options->seq_count_max;
     /* On the last level all that is queued may be dropped, and a batch at a time
      * will do; above it what may be can stand behind any number of held ones. */
     manager->victim_max = manager->batch_max;
@@ -72,10 +70,6 @@ static void set_defaults(struct kv_manager *manager)
         manager->sinks[life] =
             kv_blocks_of(rule->sink_tokens, options->tokens_per_block);
         manager->is_all_windowed &= rule->window > 0;
-        if (rule->window > 0) {
-            manager->plan_entry_max +=
-                kv_blocks_of(rule->window, options->tokens_per_block) + 1;
-        }
     }
 }
 
@@ -90,6 +84,7 @@ static bool reserve_parts(struct kv_manager *manager)
         .level_count = options->level_count,
         .offload_priority_min = options->offload_priority_min,
         .order_max = options->order_max,
+        .batch_max = manager->batch_max,
         .watch = kv_watch(manager),
     };
     struct kv_tree_options tree = {
@@ -146,24 +141,6 @@ static void reserve_seqs(struct kv_manager *manager)
     }
 }
 
-static void reserve_plans(struct kv_manager *manager)
-{
-    if (manager->plan_entry_max == 0) {
-        manager->plan_count = 0; /* nothing could ever be in one */
-    }
-    size_t count = manager->plan_count;
-    size_t entries = manager->plan_entry_max;
-    manager->plans = mem_new_array(count, sizeof(manager->plans[0]));
-    manager->plan_entries =
-        mem_new_array(count * entries, sizeof(manager->plan_entries[0]));
-    for (size_t i = count; i > 0; i--) {
-        manager->plans[i - 1].entries =
-            manager->plan_entries + (i - 1) * entries;
-        manager->plans[i - 1].next_free = manager->free_plan;
-        manager->free_plan = (kv_plan)i;
-    }
-}
-
 static void announce_pools(struct kv_manager *manager)
 {
     for (uint32_t life = 0; life < manager->options.life_count; life++) {
@@ -195,7 +172,6 @@ enum err kv_manager_create(const struct kv_manager_options *options,
                        page_count);
     }
     reserve_seqs(manager);
-    reserve_plans(manager);
     size_t blocks = options->block_count_max;
     size_t batch = manager->batch_max;
     manager->chain = mem_new_array(blocks, sizeof(manager->chain[0]));
@@ -222,8 +198,6 @@ void kv_manager_destroy(struct kv_manager *manager)
     mem_free(manager->fresh);
     mem_free(manager->batch);
     mem_free(manager->chain);
-    mem_free(manager->plan_entries);
-    mem_free(manager->plans);
     mem_free(manager->refs);
     mem_free(manager->tables);
     mem_free(manager->insides);

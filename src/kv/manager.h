@@ -39,20 +39,20 @@
 
 #include "base/err.h"
 #include "kv/events.h"
+#include "kv/retention.h"
 #include "kv/store.h"
 #include "kv/tree.h"
 
 enum kv_commit_policy {
     KV_COMMIT_ALL, /* each block when full; the partial tail at context end */
     KV_COMMIT_PER_REQUEST, /* what reuse at the context end needs */
-    KV_COMMIT_PER_CONVERSATION, /* and the turn before is dropped as planned */
 };
 
 struct kv_manager_options {
     uint32_t tokens_per_block; /* a power of two */
     uint32_t life_count;
     struct kv_life lives[KV_LIFE_COUNT_MAX];
-    uint8_t group_of[KV_LIFE_COUNT_MAX]; /* kv/geometry.h */
+    uint8_t group_of[KV_LIFE_COUNT_MAX]; /* equal slots share one */
     uint32_t group_count;
     uint32_t level_count;
     uint32_t slot_counts[KV_LEVEL_COUNT_MAX][KV_LIFE_COUNT_MAX];
@@ -67,7 +67,6 @@ struct kv_manager_options {
     /* Copies outstanding at a time. 0: two a sequence and life cycle, and with
      * lower levels what moving the longest one up, and others down, takes. */
     uint32_t order_max;
-    uint32_t plan_max; /* planned drops at a time; 0: two a sequence */
 };
 
 struct kv_manager;
@@ -93,14 +92,6 @@ struct kv_seq {
     /* private: see kv/manager_state.h */
     struct kv_seq_inside *inside;
 };
-
-/* Rules for the pages of a request (engine.md 1.10). */
-struct kv_retention {
-    uint32_t first_token, end_token; /* of the prompt; UINT32_MAX: open */
-    uint8_t priority; /* 0 .. KV_PRIORITY_MAX */
-    uint64_t duration_ms; /* UINT64_MAX: for good */
-};
-enum { KV_RETENTION_COUNT_MAX = 8 };
 
 /* -- look-up -------------------------------------------------------------- */
 
@@ -189,8 +180,11 @@ void kv_seq_commit_to(struct kv_manager *manager, struct kv_seq *seq,
                       const struct prefix_key *tail_key);
 /* Nothing more of this sequence is committed. */
 void kv_seq_stop(struct kv_seq *seq);
-void kv_seq_retain(struct kv_seq *seq, const struct kv_retention *rules,
-                   uint32_t rule_count, const struct kv_retention *generated);
+/* What becomes of its pages when nobody uses them: of those found in the cache
+ * from now on, no page less than it is worth already; of others when they are
+ * committed. Its first `prompt_tokens` tokens are the prompt. */
+void kv_seq_retain(struct kv_seq *seq, const struct kv_retention_plan *plan,
+                   uint32_t prompt_tokens);
 
 /* All its pages can be read and written now. Ask before each use of its pages:
  * a resize, a commit and a fork may bring pages that are not. */
@@ -209,17 +203,6 @@ void kv_seq_lease(struct kv_manager *manager, const struct kv_seq *seq,
                   kv_ref *refs_out);
 void kv_manager_unlease(struct kv_manager *manager, const kv_ref *refs,
                         uint32_t count);
-
-/* -- planned drops -------------------------------------------------------- */
-
-enum { KV_PLAN_NONE = 0 };
-typedef uint32_t kv_plan;
-/* The windowed pages that the next turn of the conversation replaces; 0: none
- * (a page is gone already, or no plan is left). Full-attention and sink pages
- * are never in a plan. */
-kv_plan kv_seq_plan_drop(struct kv_manager *manager, const struct kv_seq *seq);
-void kv_plan_apply(struct kv_manager *manager, kv_plan plan);
-void kv_plan_forget(struct kv_manager *manager, kv_plan plan);
 
 /* -- the shell's side ----------------------------------------------------- */
 

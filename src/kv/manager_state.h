@@ -20,14 +20,13 @@
 #include "kv/events_tree.h"
 #include "kv/manager.h"
 
-/* What the manager knows of a page besides kv/store. 4 bytes. */
+/* What the manager knows of a page besides kv/store. 2 bytes. */
 struct kv_side {
-    uint16_t leases;
-    uint8_t plans; /* it is in */
-    uint8_t generation : 7; /* counts how often the tree forgot it */
-    uint8_t is_counted : 1; /* scratch of a scan */
+    uint16_t leases : 15;
+    uint16_t is_counted : 1; /* scratch of a scan */
 };
-_Static_assert(sizeof(struct kv_side) == 4, "there is one for each page");
+_Static_assert(sizeof(struct kv_side) == 2, "there is one for each page");
+enum { KV_LEASE_MAX = INT16_MAX };
 
 struct kv_seq_inside {
     struct kv_manager *manager;
@@ -47,21 +46,9 @@ struct kv_seq_inside {
     bool has_promise;
     bool is_stopped; /* commits nothing more */
     bool is_ready; /* seen, and nothing new since */
-    bool has_generated;
-    uint8_t rule_count;
-    struct kv_retention rules[KV_RETENTION_COUNT_MAX];
-    struct kv_retention generated;
+    uint32_t ruled_tokens; /* where retention's prompt ends */
+    struct kv_retention_plan retention;
     struct prefix_key root;
-};
-
-struct kv_plan_entry {
-    kv_ref page;
-    uint8_t generation;
-};
-struct kv_plan_record {
-    uint32_t entry_count; /* 0: free */
-    kv_plan next_free;
-    struct kv_plan_entry *entries; /* (plan_entry_max) */
 };
 
 struct kv_manager {
@@ -79,10 +66,6 @@ struct kv_manager {
     kv_page_id *tables; /* (seq, life, block_count_max) */
     kv_ref *refs; /* (seq, life, block_count_max) */
     struct kv_side *sides; /* (page_count) */
-    struct kv_plan_record *plans; /* (plan_count) record p - 1 is plan p */
-    struct kv_plan_entry *plan_entries;
-    uint32_t plan_count, plan_entry_max;
-    kv_plan free_plan;
     kv_node *chain; /* (block_count_max) scratch of a match */
     uint32_t batch_max; /* life_count * block_count_max, and the tails */
     kv_ref *batch; /* (batch_max) scratch: pages of a sequence */

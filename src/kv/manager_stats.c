@@ -10,10 +10,7 @@ static size_t own_bytes(const struct kv_manager *manager)
                      manager->victim_max * sizeof(kv_ref);
     size_t seqs = options->seq_count_max *
                   (sizeof(manager->seqs[0]) + sizeof(manager->insides[0]));
-    size_t plans = manager->plan_count *
-                   (sizeof(manager->plans[0]) +
-                    manager->plan_entry_max * sizeof(struct kv_plan_entry));
-    return sizeof(*manager) + scratch + seqs + plans +
+    return sizeof(*manager) + scratch + seqs +
            rows * (sizeof(kv_page_id) + sizeof(kv_ref)) +
            manager->page_count * sizeof(manager->sides[0]);
 }

@@ -2,19 +2,10 @@
  * with it, readers of events are told, plans forget. */
 #include "kv/manager_state.h"
 
-/* No plan knows the page any more, whatever its record is used for next. */
-static void leave_plans(struct kv_manager *manager, kv_ref page)
-{
-    struct kv_side *side = kv_side_of(manager, page);
-    side->generation = (side->generation + 1) & 0x7f;
-    side->plans = 0;
-}
-
 static void on_removed(void *context, kv_node node, uint32_t life)
 {
     struct kv_manager *manager = context;
     kv_events_tell_removed(manager->events, manager->tree, node, life);
-    leave_plans(manager, kv_tree_page(manager->tree, node, life));
 }
 
 static void lose(struct kv_manager *manager, kv_ref page)
@@ -79,7 +70,6 @@ void kv_watch_forget(struct kv_manager *manager, kv_ref page)
 
 void kv_watch_displace(struct kv_manager *manager, kv_ref page)
 {
-    leave_plans(manager, page);
     kv_store_discard(manager->store, page);
 }
 

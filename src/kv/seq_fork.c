@@ -95,9 +95,8 @@ static struct kv_seq *make_child(struct kv_manager *manager,
     inside->prompt_tokens = parent->inside->prompt_tokens;
     inside->counted = child->block_count;
     inside->claimed = fork->full;
-    kv_seq_retain(child, parent->inside->rules, parent->inside->rule_count,
-                  parent->inside->has_generated ? &parent->inside->generated
-                                                : NULL);
+    inside->retention = parent->inside->retention;
+    inside->ruled_tokens = parent->inside->ruled_tokens;
     kv_seq_set_history(manager, child, parent->history);
     manager->active_count++;
     /* Blocks that the tree does not know are shared as they are, by two who
@@ -192,7 +191,9 @@ void kv_seq_lease(struct kv_manager *manager, const struct kv_seq *seq,
         if (seq->tables[life][first_block + i] != KV_PAGE_NONE) {
             kv_ref page = seq->inside->refs[life][first_block + i];
             kv_store_relock(manager->store, page);
-            kv_side_of(manager, page)->leases++;
+            struct kv_side *side = kv_side_of(manager, page);
+            CHECK(side->leases < KV_LEASE_MAX);
+            side->leases++;
             refs_out[i] = page;
         }
     }

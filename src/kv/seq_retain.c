@@ -24,16 +24,16 @@ static struct kv_rank of_rule(const struct kv_manager *manager,
 static struct kv_rank wish(const struct kv_manager *manager,
                            const struct kv_seq *seq, uint32_t block)
 {
-    const struct kv_seq_inside *inside = seq->inside;
     uint64_t first = (uint64_t)block * kv_block_tokens(manager);
     uint64_t end = first + kv_block_tokens(manager);
-    if (first >= inside->prompt_tokens) {
-        return inside->has_generated ? of_rule(manager, &inside->generated)
-                                     : DEFAULT_RANK;
+    const struct kv_retention_plan *plan = &seq->inside->retention;
+    if (first >= seq->inside->ruled_tokens) {
+        return plan->has_generated ? of_rule(manager, &plan->generated)
+                                   : DEFAULT_RANK;
     }
     const struct kv_retention *best = NULL;
-    for (uint32_t i = 0; i < inside->rule_count; i++) {
-        const struct kv_retention *rule = &inside->rules[i];
+    for (uint32_t i = 0; i < plan->rule_count; i++) {
+        const struct kv_retention *rule = &plan->rules[i];
         bool is_touched = rule->first_token < end && first < rule->end_token;
         if (is_touched && (best == NULL || rule->priority > best->priority)) {
             best = rule;
@@ -98,9 +98,14 @@ struct kv_rank kv_rank_join(struct kv_rank a, struct kv_rank b)
     };
 }
 
+static bool has_rules(const struct kv_retention_plan *plan)
+{
+    return plan->rule_count > 0 || plan->has_generated;
+}
+
 bool kv_rank_is_used(const struct kv_manager *manager, const struct kv_seq *seq)
 {
-    return seq->inside->rule_count > 0 || seq->inside->has_generated ||
+    return has_rules(&seq->inside->retention) ||
            kv_store_ranked(manager->store) > 0;
 }
 
@@ -158,19 +163,38 @@ void kv_rank_node(struct kv_manager *manager, const struct kv_seq *seq,
     kv_tree_ancestors(manager->tree, node, raise_node, &climb);
 }
 
-void kv_seq_retain(struct kv_seq *seq, const struct kv_retention *rules,
-                   uint32_t rule_count, const struct kv_retention *generated)
+/* The node that the sequence shares this block with; it has a page for it of
+ * some life cycle at least. */
+static kv_node node_of(const struct kv_seq *seq, uint32_t block)
 {
-    struct kv_seq_inside *inside = seq->inside;
-    CHECK(rule_count <= KV_RETENTION_COUNT_MAX);
-    for (uint32_t i = 0; i < rule_count; i++) {
-        CHECK(rules[i].priority <= KV_PRIORITY_MAX);
-        inside->rules[i] = rules[i];
+    const struct kv_manager *manager = seq->inside->manager;
+    for (uint32_t life = 0; life < manager->options.life_count; life++) {
+        kv_ref page = seq->inside->refs[life][block];
+        if (page != KV_REF_NONE &&
+            kv_is_in_tree(kv_manager_page(manager, page))) {
+            return kv_manager_page(manager, page)->node;
+        }
     }
-    inside->rule_count = (uint8_t)rule_count;
-    inside->has_generated = generated != NULL;
-    if (generated != NULL) {
-        CHECK(generated->priority <= KV_PRIORITY_MAX);
-        inside->generated = *generated;
+    return KV_NODE_NONE;
+}
+
+void kv_seq_retain(struct kv_seq *seq, const struct kv_retention_plan *plan,
+                   uint32_t prompt_tokens)
+{
+    struct kv_manager *manager = seq->inside->manager;
+    CHECK(plan->rule_count <= KV_RETENTION_COUNT_MAX);
+    for (uint32_t i = 0; i < plan->rule_count; i++) {
+        CHECK(plan->rules[i].priority <= KV_PRIORITY_MAX);
+    }
+    CHECK(plan->generated.priority <= KV_PRIORITY_MAX);
+    seq->inside->retention = *plan;
+    seq->inside->ruled_tokens = prompt_tokens;
+    uint32_t found = seq->committed / kv_block_tokens(manager);
+    for (uint32_t block = 0; has_rules(plan) && block < found; block++) {
+        kv_node node = node_of(seq, block);
+        if (node != KV_NODE_NONE) {
+            kv_rank_node(manager, seq, node, block,
+                         kv_rank_floor(manager, node));
+        }
     }
 }

@@ -18,13 +18,28 @@ static uint32_t record_count(const struct kv_store_options *options)
     return (uint32_t)count;
 }
 
+/* What one call takes out of queues: what it asks to lock, and for that and what
+ * it takes new as many victims on each level at most. A copy that fails takes its
+ * page, and those copied from it by orders not done. */
+static uint32_t item_count(const struct kv_store_options *options,
+                           uint32_t page_count)
+{
+    uint64_t asked = options->batch_max;
+    uint64_t count = asked + options->level_count * 2 * asked;
+    if (count < options->order_max) {
+        count = options->order_max;
+    }
+    return asked > 0 && count < page_count ? (uint32_t)count : page_count;
+}
+
 static void init_shelves(struct kv_store *store)
 {
     for (uint32_t level = 0; level < store->options.level_count; level++) {
         for (uint32_t group = 0; group < store->options.group_count; group++) {
             struct kv_shelf *shelf = &store->shelves[level][group];
             kv_slots_init(&shelf->slots,
-                          store->options.slot_counts[level][group]);
+                          store->options.slot_counts[level][group],
+                          store->orders.waits);
             kv_queue_init(&shelf->queue);
         }
     }
@@ -46,15 +61,16 @@ struct kv_store *kv_store_create(const struct kv_store_options *options)
     store->last = (uint8_t)(options->level_count - 1);
     store->page_count = record_count(options);
     store->pages = mem_new_array(store->page_count, sizeof(*store->pages));
-    store->items = mem_new_array(store->page_count, sizeof(*store->items));
+    store->item_max = item_count(options, store->page_count);
+    store->items = mem_new_array(store->item_max, sizeof(*store->items));
     store->next_stamp = 1;
     store->free_pages = KV_REF_NONE;
     for (kv_ref ref = store->page_count; ref > 0; ref--) {
         kv_page_recycle(store, ref - 1);
     }
+    kv_orders_init(&store->orders, options->order_max);
     init_shelves(store);
     kv_timers_init(&store->timers, store->page_count);
-    kv_orders_init(&store->orders, options->order_max);
     return store;
 }
 
@@ -327,16 +343,16 @@ uint32_t kv_store_queue(const struct kv_store *store, uint8_t level,
 size_t kv_store_bytes(const struct kv_store *store)
 {
     size_t bytes = sizeof(*store);
-    bytes += (size_t)store->page_count *
-             (sizeof(*store->pages) + sizeof(*store->items));
-    bytes += ((size_t)store->orders.mask + 1) * sizeof(struct kv_pending);
+    bytes += (size_t)store->page_count * sizeof(*store->pages);
+    bytes += (size_t)store->item_max * sizeof(*store->items);
+    bytes += ((size_t)store->orders.mask + 1) *
+             (sizeof(struct kv_pending) + 2 * sizeof(struct kv_wait));
     bytes += (size_t)2 * store->options.order_max * sizeof(struct kv_order);
-    bytes += (size_t)store->timers.capacity *
-             (sizeof(struct kv_timer) + sizeof(uint16_t));
+    bytes += (size_t)store->timers.capacity * sizeof(struct kv_timer);
     for (uint32_t level = 0; level <= store->last; level++) {
         for (uint32_t group = 0; group < store->options.group_count; group++) {
             size_t slots = store->options.slot_counts[level][group];
-            bytes += slots * sizeof(struct kv_cell) + (slots / 64 + 1) * 8;
+            bytes += slots * sizeof(kv_cell) + (slots / 64 + 1) * 8;
         }
     }
     return bytes;

@@ -75,6 +75,9 @@ struct kv_store_options {
     /* Outstanding at a time; full: ERR_FULL. One that is never done stops the
      * rest when four times as many have overtaken it. */
     uint32_t order_max;
+    /* Pages that one call takes and locks at most; 0: as many as there are. Room
+     * to plan is kept for that many, not for every page. */
+    uint32_t batch_max;
     struct kv_store_watch watch;
 };
 

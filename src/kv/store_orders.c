@@ -14,12 +14,14 @@ void kv_orders_init(struct kv_orders *orders, uint32_t order_max)
     }
     *orders = (struct kv_orders){.mask = size - 1, .low = 1, .next = 1};
     orders->ring = mem_new_array(size, sizeof(*orders->ring));
+    orders->waits = mem_new_array(2 * (size_t)size, sizeof(*orders->waits));
     orders->queue = mem_new_array(2 * order_max, sizeof(*orders->queue));
 }
 
 void kv_orders_finish(struct kv_orders *orders)
 {
     mem_free(orders->ring);
+    mem_free(orders->waits);
     mem_free(orders->queue);
 }
 
@@ -37,22 +39,29 @@ static struct kv_pending *pending_of(const struct kv_store *store,
     return &store->orders.ring[ticket & store->orders.mask];
 }
 
-static struct kv_cell *cell_of(struct kv_store *store, uint8_t level,
-                               uint8_t group, int32_t slot)
+static struct kv_slots *slots_of(struct kv_store *store, uint8_t level,
+                                 uint8_t group)
 {
-    return &store->shelves[level][group].slots.cells[slot];
+    return &store->shelves[level][group].slots;
 }
 
-/* The whole ticket: the one outstanding order with this place in the ring. */
+/* What a slot that is out waits for, as a whole ticket: that of the one
+ * outstanding order with this place in the ring. */
 static kv_ticket ticket_of(const struct kv_store *store,
-                           const struct kv_cell *cell)
+                           const struct kv_slots *slots, uint32_t slot)
 {
     const struct kv_orders *orders = &store->orders;
-    if (cell->order == 0) {
+    kv_cell cell = slots->cells[slot];
+    if (cell == 0) {
         return 0;
     }
-    uint64_t index = cell->order - 1;
+    uint64_t index = (cell - 1) / 2;
     return orders->low + ((index - orders->low) & orders->mask);
+}
+
+static kv_end end_of(const struct kv_store *store, kv_ticket ticket)
+{
+    return 2 * (kv_end)(ticket & store->orders.mask);
 }
 
 static void enqueue(struct kv_store *store, const struct kv_order *order)
@@ -77,13 +86,14 @@ void kv_orders_add(struct kv_store *store, kv_ref page, kv_ref source,
     struct kv_page *from =
         source == KV_REF_NONE ? reader : kv_page_of(store, source);
     uint8_t group = kv_page_group(store, reader);
-    struct kv_cell *from_cell = cell_of(store, from->level, group, from->slot);
-    struct kv_cell *to_cell = cell_of(store, to_level, group, (int32_t)to_slot);
+    uint32_t from_slot = (uint32_t)from->slot;
+    struct kv_slots *from_slots = slots_of(store, from->level, group);
+    struct kv_slots *to_slots = slots_of(store, to_level, group);
     kv_ticket ticket = orders->next++;
     enqueue(store, &(struct kv_order){
                        .ticket = ticket,
-                       .after = {ticket_of(store, from_cell),
-                                 ticket_of(store, to_cell)},
+                       .after = {ticket_of(store, from_slots, from_slot),
+                                 ticket_of(store, to_slots, to_slot)},
                        .group = group,
                        .from_level = from->level,
                        .to_level = to_level,
@@ -99,7 +109,8 @@ void kv_orders_add(struct kv_store *store, kv_ref page, kv_ref source,
         .from_level = from->level,
         .to_level = to_level,
     };
-    from_cell->order = to_cell->order = 1 + (uint32_t)(ticket & orders->mask);
+    kv_slots_touch(from_slots, from_slot, end_of(store, ticket));
+    kv_slots_touch(to_slots, to_slot, end_of(store, ticket) + 1);
     reader->orders++;
     if (source != KV_REF_NONE) {
         from->orders++;
@@ -143,14 +154,6 @@ void kv_store_orders_taken(struct kv_store *store, uint32_t count)
     }
 }
 
-/* A slot has nothing to wait for when its last order is done. */
-static void release_cell(struct kv_cell *cell, uint32_t order)
-{
-    if (cell->order == order) {
-        cell->order = 0;
-    }
-}
-
 static void unname(struct kv_store *store, kv_ref ref)
 {
     struct kv_page *page = kv_page_of(store, ref);
@@ -165,6 +168,7 @@ static void mark(struct kv_store *store, kv_ref ref)
     struct kv_page *page = kv_page_of(store, ref);
     if (!(page->flags & KV_PAGE_GONE)) {
         page->flags |= KV_PAGE_GONE;
+        CHECK(store->item_count < store->item_max);
         store->items[store->item_count++] = ref;
     }
 }
@@ -219,12 +223,11 @@ void kv_store_order_done(struct kv_store *store, kv_ticket ticket, bool is_ok)
     CHECK(ticket < orders->next - (orders->end - orders->first));
     struct kv_pending *order = pending_of(store, ticket);
     CHECK(!order->is_done);
-    uint32_t index = 1 + (uint32_t)(ticket & orders->mask);
-    release_cell(
-        cell_of(store, order->from_level, order->group, order->from_slot),
-        index);
-    release_cell(cell_of(store, order->to_level, order->group, order->to_slot),
-                 index);
+    kv_end end = end_of(store, ticket);
+    kv_slots_settle(slots_of(store, order->from_level, order->group),
+                    (uint32_t)order->from_slot, end);
+    kv_slots_settle(slots_of(store, order->to_level, order->group),
+                    (uint32_t)order->to_slot, end + 1);
     if (!is_ok) {
         fail(store, ticket);
     }
@@ -250,5 +253,5 @@ kv_ticket kv_store_ready(const struct kv_store *store, kv_ref ref)
 {
     const struct kv_page *page = kv_page_of(store, ref);
     const struct kv_slots *slots = &kv_shelf_of(store, page)->slots;
-    return ticket_of(store, &slots->cells[page->slot]);
+    return ticket_of(store, slots, (uint32_t)page->slot);
 }

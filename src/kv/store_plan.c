@@ -20,6 +20,7 @@ static bool is_held(const struct kv_store *store, kv_ref ref)
 static void push(struct kv_store *store, kv_ref ref, uint8_t target)
 {
     struct kv_page *page = kv_page_of(store, ref);
+    CHECK(store->item_count < store->item_max);
     kv_queue_unlink(store, ref);
     page->flags |= KV_PAGE_CHOSEN;
     store->items[store->item_count++] = ref | (uint32_t)target << KV_REF_BITS;

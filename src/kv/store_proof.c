@@ -77,23 +77,41 @@ static bool queue_is_valid(const struct kv_store *store, uint8_t level,
     return count == queued && queue->count == queued;
 }
 
-/* Counts the free lists; false: a slot that is out, or not really free. */
-static bool fifo_is_valid(const struct kv_slots *slots,
-                          const struct kv_fifo *fifo, bool may_wait,
-                          uint32_t *count)
+static bool is_free(const struct kv_slots *slots, uint32_t slot)
+{
+    return slot < slots->high_water && !kv_slots_is_out(slots, slot);
+}
+
+/* Counts a free list; false: a slot that is out, or not really free. */
+static bool ready_is_valid(const struct kv_slots *slots, uint32_t *count)
 {
     uint32_t last = KV_SLOT_NONE;
-    for (uint32_t slot = fifo->head; slot != KV_SLOT_NONE;
-         slot = slots->cells[slot].next) {
-        if (*count == slots->capacity || slot >= slots->high_water ||
-            kv_slots_is_out(slots, slot) ||
-            (!may_wait && slots->cells[slot].order != 0)) {
+    for (uint32_t slot = slots->ready.head; slot != KV_SLOT_NONE;
+         slot = slots->cells[slot]) {
+        if (*count == slots->capacity || !is_free(slots, slot)) {
             return false;
         }
         last = slot;
         *count += 1;
     }
-    return fifo->tail == last;
+    return slots->ready.tail == last;
+}
+
+static bool waiting_is_valid(const struct kv_slots *slots, uint32_t *count)
+{
+    kv_end last = KV_SLOT_NONE;
+    for (kv_end end = slots->waiting.head; end != KV_SLOT_NONE;
+         end = slots->waits[end].next) {
+        const struct kv_wait *wait = &slots->waits[end];
+        if (*count == slots->capacity || !is_free(slots, wait->slot) ||
+            !wait->is_linked || wait->prev != last ||
+            slots->cells[wait->slot] != 1 + end) {
+            return false;
+        }
+        last = end;
+        *count += 1;
+    }
+    return slots->waiting.tail == last;
 }
 
 static uint32_t count_out(const struct kv_slots *slots)
@@ -111,8 +129,8 @@ static bool shelf_is_valid(const struct kv_store *store, uint8_t level,
     const struct kv_shelf *shelf = &store->shelves[level][group];
     const struct kv_slots *slots = &shelf->slots;
     uint32_t recycled = 0;
-    return fifo_is_valid(slots, &slots->ready, false, &recycled) &&
-           fifo_is_valid(slots, &slots->waiting, true, &recycled) &&
+    return ready_is_valid(slots, &recycled) &&
+           waiting_is_valid(slots, &recycled) &&
            slots->free_count ==
                recycled + slots->capacity - slots->high_water &&
            count_out(slots) == tally->pages &&
@@ -204,21 +222,34 @@ static bool orders_are_valid(const struct kv_store *store)
            orders->next - orders->low <= orders->mask + UINT64_C(1);
 }
 
+/* The order at `end` is not done, and this slot is there. */
+static bool end_is_valid(const struct kv_store *store, uint8_t level,
+                         uint8_t group, uint32_t slot, kv_end end)
+{
+    const struct kv_orders *orders = &store->orders;
+    if (end / 2 > orders->mask) {
+        return false;
+    }
+    const struct kv_pending *order = &orders->ring[end / 2];
+    uint8_t its_level = end % 2 == 0 ? order->from_level : order->to_level;
+    int32_t its_slot = end % 2 == 0 ? order->from_slot : order->to_slot;
+    return !order->is_done && order->group == group && its_level == level &&
+           (uint32_t)its_slot == slot;
+}
+
 static bool cells_are_valid(const struct kv_store *store, uint8_t level,
                             uint8_t group)
 {
     const struct kv_slots *slots = &store->shelves[level][group].slots;
     for (uint32_t slot = 0; slot < slots->capacity; slot++) {
-        uint32_t index = slots->cells[slot].order;
-        if (index == 0) {
-            continue;
+        if (kv_slots_is_out(slots, slot) && slots->cells[slot] != 0 &&
+            !end_is_valid(store, level, group, slot, slots->cells[slot] - 1)) {
+            return false;
         }
-        const struct kv_pending *order = &store->orders.ring[index - 1];
-        bool is_from =
-            order->from_level == level && (uint32_t)order->from_slot == slot;
-        bool is_to =
-            order->to_level == level && (uint32_t)order->to_slot == slot;
-        if (order->is_done || order->group != group || !(is_from || is_to)) {
+    }
+    for (kv_end end = slots->waiting.head; end != KV_SLOT_NONE;
+         end = slots->waits[end].next) {
+        if (!end_is_valid(store, level, group, slots->waits[end].slot, end)) {
             return false;
         }
     }

@@ -156,50 +156,91 @@ void kv_queue_insert(struct kv_store *store, kv_ref ref)
     link_in(store, queue, ref);
 }
 
-/* Restores the heap below `at`: newest on top. */
-static void sift(const struct kv_store *store, uint32_t *heap, uint32_t count,
-                 uint32_t at)
+/* -- after four thousand million releases --------------------------------- */
+
+/* All pages by `next`, in any order. */
+static kv_ref chain_pages(struct kv_store *store)
 {
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count) {
-            return;
+    kv_ref first = KV_REF_NONE;
+    for (kv_ref ref = 0; ref < store->page_count; ref++) {
+        struct kv_page *page = kv_page_of(store, ref);
+        if (page->flags & KV_PAGE_USED) {
+            page->next = first;
+            first = ref;
         }
-        if (child + 1 < count &&
-            kv_page_of(store, heap[child])->released <
-                kv_page_of(store, heap[child + 1])->released) {
-            child++;
+    }
+    return first;
+}
+
+/* Two chains by release into one. */
+static kv_ref merge(struct kv_store *store, kv_ref a, kv_ref b)
+{
+    kv_ref first = KV_REF_NONE;
+    kv_ref *link = &first;
+    while (a != KV_REF_NONE && b != KV_REF_NONE) {
+        bool is_a =
+            kv_page_of(store, a)->released <= kv_page_of(store, b)->released;
+        kv_ref *from = is_a ? &a : &b;
+        *link = *from;
+        link = &kv_page_of(store, *from)->next;
+        *from = *link;
+    }
+    *link = a != KV_REF_NONE ? a : b;
+    return first;
+}
+
+/* Merges chains of 2^i pages as a binary counter carries. */
+static kv_ref sort(struct kv_store *store, kv_ref chain)
+{
+    kv_ref runs[32];
+    for (uint32_t i = 0; i < 32; i++) {
+        runs[i] = KV_REF_NONE;
+    }
+    while (chain != KV_REF_NONE) {
+        kv_ref run = chain;
+        chain = kv_page_of(store, run)->next;
+        kv_page_of(store, run)->next = KV_REF_NONE;
+        uint32_t i = 0;
+        for (; runs[i] != KV_REF_NONE; i++) {
+            run = merge(store, runs[i], run);
+            runs[i] = KV_REF_NONE;
         }
-        if (kv_page_of(store, heap[at])->released >=
-            kv_page_of(store, heap[child])->released) {
-            return;
+        runs[i] = run;
+    }
+    kv_ref all = KV_REF_NONE;
+    for (uint32_t i = 0; i < 32; i++) {
+        all = merge(store, runs[i], all);
+    }
+    return all;
+}
+
+static void empty_queues(struct kv_store *store)
+{
+    for (uint32_t level = 0; level <= store->last; level++) {
+        for (uint32_t group = 0; group < store->options.group_count; group++) {
+            kv_queue_init(&store->shelves[level][group].queue);
         }
-        uint32_t swap = heap[at];
-        heap[at] = heap[child];
-        heap[child] = swap;
-        at = child;
     }
 }
 
-/* After four thousand million releases: stamps from 1 on, in the same order. */
+/* Stamps from 1 on, in the same order; the links lend their room to the sort, and
+ * the queues are filled anew. */
 void kv_store_renumber(struct kv_store *store)
 {
     CHECK(store->item_count == 0);
-    uint32_t *heap = store->items;
-    uint32_t count = 0;
-    for (kv_ref ref = 0; ref < store->page_count; ref++) {
-        if (kv_page_of(store, ref)->flags & KV_PAGE_USED) {
-            heap[count++] = ref;
+    kv_ref chain = sort(store, chain_pages(store));
+    empty_queues(store);
+    store->next_stamp = 1;
+    while (chain != KV_REF_NONE) {
+        kv_ref ref = chain;
+        struct kv_page *page = kv_page_of(store, ref);
+        chain = page->next;
+        page->released = store->next_stamp++;
+        if (page->flags & KV_PAGE_QUEUED) {
+            struct kv_queue *queue = &kv_shelf_of(store, page)->queue;
+            page->prev = queue->tails[page->priority];
+            page->next = KV_REF_NONE;
+            link_in(store, queue, ref);
         }
-    }
-    for (uint32_t i = count / 2; i > 0; i--) {
-        sift(store, heap, count, i - 1);
-    }
-    store->next_stamp = count + 1;
-    for (uint32_t left = count; left > 0; left--) {
-        kv_ref newest = heap[0];
-        heap[0] = heap[left - 1];
-        sift(store, heap, left - 1, 0);
-        kv_page_of(store, newest)->released = left;
     }
 }

@@ -31,29 +31,41 @@ _Static_assert(sizeof(struct kv_page) == 32, "two in a cache line");
 
 /* -- slots ---------------------------------------------------------------- */
 
-struct kv_cell {
-    uint32_t next; /* of a free list */
-    uint32_t order; /* 1 + ring index of the outstanding order that touched the
-                     * slot last; 0: nothing to wait for */
+/* A slot has one word. Out: 1 + the end of the outstanding order that touched it
+ * last, 0: nothing to wait for. Free and waiting: the same. Free and ready: the
+ * next one of the list. */
+typedef uint32_t kv_cell;
+/* An order has two ends: 2 * its place in the ring is the slot that is read, one
+ * more the slot that is written. Free slots that wait are a list over those. */
+typedef uint32_t kv_end;
+struct kv_wait {
+    kv_end prev, next; /* KV_SLOT_NONE: none */
+    uint32_t slot;
+    bool is_linked;
 };
 struct kv_fifo {
     uint32_t head, tail;
 };
 struct kv_slots {
-    struct kv_cell *cells; /* (capacity) */
+    kv_cell *cells; /* (capacity) */
     uint64_t *bits; /* (capacity / 64) which are out */
+    struct kv_wait *waits; /* by end; the orders' */
     uint32_t capacity;
     uint32_t high_water; /* slots from here on were never out */
     uint32_t free_count, free_min;
-    struct kv_fifo ready; /* came back with nothing to wait for */
-    struct kv_fifo waiting; /* came back under an order */
+    struct kv_fifo ready; /* slots: came back, nothing to wait for */
+    struct kv_fifo waiting; /* ends: came back under an order */
 };
-void kv_slots_init(struct kv_slots *slots, uint32_t capacity);
+void kv_slots_init(struct kv_slots *slots, uint32_t capacity,
+                   struct kv_wait *waits);
 void kv_slots_finish(struct kv_slots *slots);
 /* There is a free one. Ready ones first, then never used ones. */
 uint32_t kv_slots_take(struct kv_slots *slots);
 void kv_slots_give(struct kv_slots *slots, uint32_t slot);
 bool kv_slots_is_out(const struct kv_slots *slots, uint32_t slot);
+/* An order touches a slot that is out; it is done. */
+void kv_slots_touch(struct kv_slots *slots, uint32_t slot, kv_end end);
+void kv_slots_settle(struct kv_slots *slots, uint32_t slot, kv_end end);
 
 /* -- shelves -------------------------------------------------------------- */
 
@@ -83,6 +95,7 @@ struct kv_pending {
 };
 struct kv_orders {
     struct kv_pending *ring; /* (mask + 1) by ticket */
+    struct kv_wait *waits; /* (2 * (mask + 1)) by end */
     uint32_t mask;
     uint32_t outstanding;
     kv_ticket low; /* all before it are done */
@@ -96,11 +109,12 @@ struct kv_orders {
 struct kv_timer {
     uint64_t expiry_ms;
     kv_ref page; /* next free one when free */
-    uint32_t heap_at;
+    uint16_t heap_at;
+    uint16_t heap; /* another thing: the heap's entry of this index */
 };
+_Static_assert(sizeof(struct kv_timer) == 16, "one page in eight has one");
 struct kv_timers {
-    struct kv_timer *timers; /* (capacity) */
-    uint16_t *heap; /* (count) soonest first */
+    struct kv_timer *timers; /* (capacity); heap (count), soonest first */
     uint32_t capacity, count;
     uint32_t free;
 };
@@ -120,8 +134,8 @@ struct kv_store {
     struct kv_store_totals totals;
     /* Pages that the present call took out of their queues, in that order, each
      * with the level it goes to above KV_REF_BITS; 0: it is dropped. */
-    uint32_t *items; /* (page_count) */
-    uint32_t item_count;
+    uint32_t *items; /* (item_max) */
+    uint32_t item_count, item_max;
 };
 
 static inline struct kv_page *kv_page_of(const struct kv_store *store,

@@ -20,7 +20,6 @@ void kv_timers_init(struct kv_timers *timers, uint32_t page_count)
     uint32_t capacity = timer_count(page_count);
     *timers = (struct kv_timers){.capacity = capacity, .free = TIMER_NONE};
     timers->timers = mem_new_array(capacity, sizeof(*timers->timers));
-    timers->heap = mem_new_array(capacity, sizeof(*timers->heap));
     for (uint32_t i = capacity; i > 0; i--) {
         timers->timers[i - 1].page = timers->free;
         timers->free = i - 1;
@@ -30,18 +29,17 @@ void kv_timers_init(struct kv_timers *timers, uint32_t page_count)
 void kv_timers_finish(struct kv_timers *timers)
 {
     mem_free(timers->timers);
-    mem_free(timers->heap);
 }
 
 static uint64_t expiry_at(const struct kv_timers *timers, uint32_t at)
 {
-    return timers->timers[timers->heap[at]].expiry_ms;
+    return timers->timers[timers->timers[at].heap].expiry_ms;
 }
 
 static void put(struct kv_timers *timers, uint32_t at, uint16_t timer)
 {
-    timers->heap[at] = timer;
-    timers->timers[timer].heap_at = at;
+    timers->timers[at].heap = timer;
+    timers->timers[timer].heap_at = (uint16_t)at;
 }
 
 /* Finds the place of `timer`, given that `at` is empty. */
@@ -49,7 +47,7 @@ static void settle(struct kv_timers *timers, uint32_t at, uint16_t timer)
 {
     uint64_t expiry_ms = timers->timers[timer].expiry_ms;
     while (at > 0 && expiry_at(timers, (at - 1) / 2) > expiry_ms) {
-        put(timers, at, timers->heap[(at - 1) / 2]);
+        put(timers, at, timers->timers[(at - 1) / 2].heap);
         at = (at - 1) / 2;
     }
     for (;;) {
@@ -61,7 +59,7 @@ static void settle(struct kv_timers *timers, uint32_t at, uint16_t timer)
         if (child >= timers->count || expiry_at(timers, child) >= expiry_ms) {
             break;
         }
-        put(timers, at, timers->heap[child]);
+        put(timers, at, timers->timers[child].heap);
         at = child;
     }
     put(timers, at, timer);
@@ -78,7 +76,7 @@ void kv_timers_cancel(struct kv_store *store, struct kv_page *page)
     page->timer = 0;
     timers->count--;
     if (at < timers->count) {
-        settle(timers, at, timers->heap[timers->count]);
+        settle(timers, at, timers->timers[timers->count].heap);
     }
     timers->timers[timer].page = timers->free;
     timers->free = timer;
@@ -147,7 +145,7 @@ void kv_store_tick(struct kv_store *store, uint64_t now_ms)
     struct kv_timers *timers = &store->timers;
     store->now_ms = now_ms;
     while (timers->count > 0 && expiry_at(timers, 0) <= now_ms) {
-        kv_ref ref = timers->timers[timers->heap[0]].page;
+        kv_ref ref = timers->timers[timers->timers[0].heap].page;
         kv_timers_cancel(store, kv_page_of(store, ref));
         set_priority(store, ref, KV_PRIORITY_DEFAULT);
     }
@@ -157,10 +155,10 @@ bool kv_timers_are_valid(const struct kv_store *store)
 {
     const struct kv_timers *timers = &store->timers;
     for (uint32_t at = 0; at < timers->count; at++) {
-        const struct kv_timer *timer = &timers->timers[timers->heap[at]];
+        const struct kv_timer *timer = &timers->timers[timers->timers[at].heap];
         const struct kv_page *page = kv_page_of(store, timer->page);
         if (timer->heap_at != at || timer->expiry_ms <= store->now_ms ||
-            page->timer != timers->heap[at] + 1 ||
+            page->timer != timers->timers[at].heap + 1 ||
             !(page->flags & KV_PAGE_USED) ||
             (at > 0 && expiry_at(timers, (at - 1) / 2) > timer->expiry_ms)) {
             return false;

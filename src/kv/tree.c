@@ -68,9 +68,7 @@ kv_node kv_tree_find(const struct kv_tree *tree, const struct prefix_key *key)
 void kv_tree_expect(const struct kv_tree *tree, const struct prefix_key *keys,
                     uint32_t key_count)
 {
-    kv_node found[KV_EXPECT_MAX];
-    CHECK(key_count <= KV_EXPECT_MAX);
-    prefix_table_find_many(tree->table, keys, key_count, found);
+    prefix_table_expect(tree->table, keys, key_count);
 }
 
 kv_ref kv_tree_page(const struct kv_tree *tree, kv_node node, uint32_t life)

@@ -196,6 +196,8 @@ static enum err open_engine(struct worker *worker, struct why *why)
                                : ENGINE_END_TOKEN_COUNT_MAX,
         .enable_block_reuse = config->enable_block_reuse,
         .enable_partial_reuse = config->enable_partial_reuse,
+        .is_reuse_per_request =
+            config->reuse_policy == CONFIG_REUSE_PER_REQUEST,
         .offload_priority_min = (uint8_t)config->offload_priority_min,
         .cache_event_max = config->event_max,
         .policy = policy_of(config->policy),

@@ -5,31 +5,40 @@
 
 enum { CACHE_LINE = 64, BATCH = 32 };
 
-/* Of a key the first 12 bytes. Twelve of sixteen settle a comparison but for an
- * owner's error; the owner's copy settles it for good. */
-struct slot {
-    uint32_t home; /* first 4 bytes, unscaled */
-    uint32_t more[2];
-    uint32_t id; /* PREFIX_TABLE_NONE: empty */
-};
-_Static_assert(sizeof(struct slot) == 16, "four to a cache line");
+/* The id in the low bits, as many as ids need, all set when the slot is empty;
+ * above them the high bits of the key's first 8 bytes, 32 of them at least: its
+ * home and some more. What lies in one slot's neighbourhood shares its home, so
+ * the rest decides whom to ask, and the owner's copy settles it. */
+typedef uint64_t table_slot;
 
 struct prefix_table {
     uint32_t capacity;
     uint32_t slot_count; /* > capacity: an empty one ends every search */
     uint32_t count;
+    uint64_t id_mask;
     const uint8_t *keys;
     size_t key_stride;
-    struct slot *slots; /* (slot_count) */
+    table_slot *slots; /* (slot_count) */
 };
+
+/* All bits that an id may have. None itself is an id. */
+static uint64_t mask_for(uint32_t id_count)
+{
+    uint64_t mask = 1;
+    while (mask < id_count) {
+        mask = 2 * mask + 1;
+    }
+    return mask;
+}
 
 struct prefix_table *prefix_table_create(
     const struct prefix_table_options *options)
 {
     CHECK(options->capacity <= PREFIX_TABLE_CAPACITY_MAX);
+    CHECK(options->id_count <= PREFIX_TABLE_CAPACITY_MAX);
     CHECK(options->key_stride >= sizeof(struct prefix_key));
     uint64_t slot_count = (uint64_t)options->capacity * 5 / 3 + 2;
-    struct slot *slots =
+    table_slot *slots =
         mem_try_aligned(CACHE_LINE, slot_count * sizeof(slots[0]));
     if (slots == NULL) {
         return NULL;
@@ -38,13 +47,13 @@ struct prefix_table *prefix_table_create(
     *table = (struct prefix_table){
         .capacity = options->capacity,
         .slot_count = (uint32_t)slot_count,
+        .id_mask = mask_for(options->id_count > 0 ? options->id_count
+                                                  : options->capacity),
         .keys = (const uint8_t *)options->keys,
         .key_stride = options->key_stride,
         .slots = slots,
     };
-    for (uint32_t i = 0; i < table->slot_count; i++) {
-        slots[i].id = PREFIX_TABLE_NONE;
-    }
+    memset(slots, 0xff, slot_count * sizeof(slots[0]));
     return table;
 }
 
@@ -57,25 +66,29 @@ void prefix_table_destroy(struct prefix_table *table)
     mem_free(table);
 }
 
-static struct slot slot_for(const struct prefix_key *key, uint32_t id)
+static uint64_t head_of(const struct prefix_key *key)
 {
-    struct slot slot;
-    memcpy(&slot, key->bytes, 12);
-    slot.id = id;
-    return slot;
+    uint64_t head;
+    memcpy(&head, key->bytes, sizeof(head));
+    return head;
 }
 
-static bool is_alike(const struct slot *slot, const struct slot *wanted)
+static bool is_empty(const struct prefix_table *table, table_slot slot)
 {
-    return ((slot->home ^ wanted->home) | (slot->more[0] ^ wanted->more[0]) |
-            (slot->more[1] ^ wanted->more[1])) == 0;
+    return (slot & table->id_mask) == table->id_mask;
+}
+
+static uint32_t id_of(const struct prefix_table *table, table_slot slot)
+{
+    return is_empty(table, slot) ? PREFIX_TABLE_NONE
+                                 : (uint32_t)(slot & table->id_mask);
 }
 
 /* Keys are pseudo-random, any of their bits spread well: scaled instead of
  * masked, the table need not be a power of two. */
-static uint32_t home_of(const struct prefix_table *table, uint32_t home)
+static uint32_t home_of(const struct prefix_table *table, uint64_t head)
 {
-    return (uint32_t)((uint64_t)home * table->slot_count >> 32);
+    return (uint32_t)((head >> 32) * table->slot_count >> 32);
 }
 
 static uint32_t after(const struct prefix_table *table, uint32_t at)
@@ -99,45 +112,46 @@ static const struct prefix_key *key_of(const struct prefix_table *table,
 static void prefetch(const struct prefix_table *table,
                      const struct prefix_key *key)
 {
-    uint32_t home;
-    memcpy(&home, key->bytes, sizeof(home));
-    __builtin_prefetch(&table->slots[home_of(table, home)]);
+    __builtin_prefetch(&table->slots[home_of(table, head_of(key))]);
 }
 
 /* Slot of the key, or of the empty place that ends the search for it. With
- * `is_whole` the owner is asked, else twelve bytes pass for the key. */
+ * `is_whole` the owner is asked, else what the slot has passes for the key. */
 static uint32_t seek(const struct prefix_table *table,
                      const struct prefix_key *key, bool is_whole)
 {
-    struct slot wanted = slot_for(key, PREFIX_TABLE_NONE);
-    uint32_t at = home_of(table, wanted.home);
-    while (table->slots[at].id != PREFIX_TABLE_NONE) {
-        if (is_alike(&table->slots[at], &wanted) &&
-            (!is_whole ||
-             prefix_key_equals(key_of(table, table->slots[at].id), key))) {
-            break;
+    uint64_t head = head_of(key);
+    uint32_t at = home_of(table, head);
+    for (;; at = after(table, at)) {
+        table_slot slot = table->slots[at];
+        if (is_empty(table, slot)) {
+            return at;
         }
-        at = after(table, at);
+        bool is_alike = ((slot ^ head) & ~table->id_mask) == 0;
+        if (is_alike &&
+            (!is_whole ||
+             prefix_key_equals(key_of(table, id_of(table, slot)), key))) {
+            return at;
+        }
     }
-    return at;
 }
 
 uint32_t prefix_table_find(const struct prefix_table *table,
                            const struct prefix_key *key)
 {
-    return table->slots[seek(table, key, true)].id;
+    return id_of(table, table->slots[seek(table, key, true)]);
 }
 
 enum err prefix_table_insert(struct prefix_table *table, uint32_t id)
 {
-    CHECK(id != PREFIX_TABLE_NONE);
+    CHECK(id < table->id_mask);
     if (table->count == table->capacity) {
         return ERR_FULL;
     }
     const struct prefix_key *key = key_of(table, id);
     uint32_t at = seek(table, key, true);
-    CHECK(table->slots[at].id == PREFIX_TABLE_NONE);
-    table->slots[at] = slot_for(key, id);
+    CHECK(is_empty(table, table->slots[at]));
+    table->slots[at] = (head_of(key) & ~table->id_mask) | id;
     table->count++;
     return OK;
 }
@@ -145,17 +159,25 @@ enum err prefix_table_insert(struct prefix_table *table, uint32_t id)
 void prefix_table_remove(struct prefix_table *table, uint32_t id)
 {
     uint32_t hole = seek(table, key_of(table, id), true);
-    CHECK(table->slots[hole].id == id);
-    for (uint32_t at = after(table, hole);
-         table->slots[at].id != PREFIX_TABLE_NONE; at = after(table, at)) {
-        uint32_t home = home_of(table, table->slots[at].home);
+    CHECK(id_of(table, table->slots[hole]) == id);
+    for (uint32_t at = after(table, hole); !is_empty(table, table->slots[at]);
+         at = after(table, at)) {
+        uint32_t home = home_of(table, table->slots[at]);
         if (distance(table, home, at) >= distance(table, hole, at)) {
             table->slots[hole] = table->slots[at];
             hole = at;
         }
     }
-    table->slots[hole].id = PREFIX_TABLE_NONE;
+    table->slots[hole] = UINT64_MAX;
     table->count--;
+}
+
+void prefix_table_expect(const struct prefix_table *table,
+                         const struct prefix_key *keys, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        prefetch(table, &keys[i]);
+    }
 }
 
 /* Three passes, so that each waits for memory once: fetch the homes; find whom
@@ -164,11 +186,9 @@ static void find_batch(const struct prefix_table *table,
                        const struct prefix_key *keys, uint32_t count,
                        uint32_t *ids_out)
 {
+    prefix_table_expect(table, keys, count);
     for (uint32_t i = 0; i < count; i++) {
-        prefetch(table, &keys[i]);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        ids_out[i] = table->slots[seek(table, &keys[i], false)].id;
+        ids_out[i] = id_of(table, table->slots[seek(table, &keys[i], false)]);
         if (ids_out[i] != PREFIX_TABLE_NONE) {
             __builtin_prefetch(key_of(table, ids_out[i]));
         }
@@ -196,7 +216,7 @@ void prefix_table_find_many(const struct prefix_table *table,
 static bool has(const struct prefix_table *table, const struct prefix_key *key,
                 bool is_whole)
 {
-    return table->slots[seek(table, key, is_whole)].id != PREFIX_TABLE_NONE;
+    return !is_empty(table, table->slots[seek(table, key, is_whole)]);
 }
 
 /* Lengths 2^i - 1 beyond `known` until one is absent: `known` comes to the last
@@ -262,8 +282,8 @@ static uint32_t search(const struct prefix_table *table,
     return halve(table, keys, known, absent, is_whole);
 }
 
-/* Searches by twelve bytes, which touches slots only, and asks the owner of the
- * last one. "Absent" by twelve bytes is absent, and the last one present implies
+/* Searches by what slots have, which touches them only, and asks the owner of
+ * the last one. "Absent" by that is absent, and the last one present implies
  * those before it, so that one answer proves the length. */
 uint32_t prefix_table_find_longest(const struct prefix_table *table,
                                    const struct prefix_key *keys,
@@ -302,14 +322,14 @@ bool prefix_table_is_valid(const struct prefix_table *table)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < table->slot_count; i++) {
-        const struct slot *slot = &table->slots[i];
-        if (slot->id == PREFIX_TABLE_NONE) {
+        table_slot slot = table->slots[i];
+        if (is_empty(table, slot)) {
             continue;
         }
         count++;
-        const struct prefix_key *key = key_of(table, slot->id);
-        struct slot wanted = slot_for(key, slot->id);
-        if (!is_alike(slot, &wanted) || seek(table, key, true) != i) {
+        const struct prefix_key *key = key_of(table, id_of(table, slot));
+        if (((slot ^ head_of(key)) & ~table->id_mask) != 0 ||
+            seek(table, key, true) != i) {
             return false;
         }
     }

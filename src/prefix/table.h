@@ -1,8 +1,8 @@
 #pragma once
 /* prefix/table: which key has which id: an open-addressed table of fixed size.
  *
- *   slots:  | 12 bytes of the key, id | empty | ... |     16 bytes each
- *              a key's home = its first 4 bytes, scaled to the slots;
+ *   slots:  | some bits of the key, id | empty | ... |     8 bytes each
+ *              a key's home = 4 of its bytes, scaled to the slots;
  *              the key lies there or in the next free place after it
  *   owner:  keys[id], the whole key, inside whatever the owner keeps per id
  *
@@ -23,10 +23,11 @@
 #include "prefix/keys.h"
 
 #define PREFIX_TABLE_NONE UINT32_MAX
-#define PREFIX_TABLE_CAPACITY_MAX (UINT32_C(1) << 31)
+#define PREFIX_TABLE_CAPACITY_MAX ((UINT32_C(1) << 31) - 1)
 
 struct prefix_table_options {
     uint32_t capacity; /* at most PREFIX_TABLE_CAPACITY_MAX */
+    uint32_t id_count; /* ids are less; 0: than capacity. At most as many */
     /* The key of id 0; that of id i lies i * key_stride bytes further. Owned by
      * the caller, and unchanged while the id is in the table. */
     const struct prefix_key *keys;
@@ -47,6 +48,10 @@ void prefix_table_remove(struct prefix_table *table, uint32_t id);
 /* The id of a key, or PREFIX_TABLE_NONE. */
 uint32_t prefix_table_find(const struct prefix_table *table,
                            const struct prefix_key *key);
+/* These keys will be asked for or inserted soon: their homes are fetched, side by
+ * side and while the caller goes on. */
+void prefix_table_expect(const struct prefix_table *table,
+                         const struct prefix_key *keys, uint32_t count);
 /* Many at once, their memory fetched side by side. `ids_out` is (count). */
 void prefix_table_find_many(const struct prefix_table *table,
                             const struct prefix_key *keys, uint32_t count,

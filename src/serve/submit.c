@@ -124,6 +124,36 @@ static struct prefix_scope_id scope_of(const struct openai_request *body)
     return scope;
 }
 
+static struct kv_retention rule_of(const struct openai_retention_rule *rule)
+{
+    return (struct kv_retention){
+        .first_token = (uint32_t)rule->first_token,
+        .end_token =
+            rule->end_token < 0 ? UINT32_MAX : (uint32_t)rule->end_token,
+        .priority = (uint8_t)rule->priority,
+        .duration_ms =
+            rule->duration_ms < 0 ? UINT64_MAX : (uint64_t)rule->duration_ms,
+    };
+}
+
+static struct kv_retention_plan retention_of(const struct openai_request *body)
+{
+    _Static_assert(sizeof(body->retention.rules) /
+                           sizeof(body->retention.rules[0]) ==
+                       KV_RETENTION_COUNT_MAX,
+                   "as many on both sides");
+    const struct openai_retention *asked = &body->retention;
+    struct kv_retention_plan plan = {
+        .rule_count = asked->rule_count,
+        .has_generated = asked->has_decode,
+        .generated = rule_of(&asked->decode),
+    };
+    for (uint32_t i = 0; i < asked->rule_count; i++) {
+        plan.rules[i] = rule_of(&asked->rules[i]);
+    }
+    return plan;
+}
+
 static void add_biases(const struct openai_request *body,
                        struct engine_request *out)
 {
@@ -149,6 +179,7 @@ static struct engine_request *make_request(struct serve_request *request)
     out->arrival_ns = request->arrival_ns;
     out->deadline_ns = request->deadline_ns;
     out->scope = scope_of(body);
+    out->retention = retention_of(body);
     out->prompt = request->job.ids;
     out->prompt_count = request->job.id_count;
     request->job.ids = NULL;

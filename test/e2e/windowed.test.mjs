@@ -50,6 +50,7 @@ const policies = [
   ['--capacity-policy', 'MAX_UTILIZATION', '--host-cache-size', '8MiB'],
   ['--capacity-policy', 'MAX_UTILIZATION', '--shortest-first', 'false', '--prefix-wait', 'false'],
   ['--capacity-policy', 'BOUNDED_OVERCOMMIT', '--partial-reuse', 'false'],
+  ['--capacity-policy', 'MAX_UTILIZATION', '--block-reuse-policy', 'per_request'],
 ];
 for (const policy of policies) {
   test(`answers are exact under pressure: ${policy.join(' ')}`, async () => {

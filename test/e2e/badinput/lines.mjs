@@ -39,6 +39,7 @@ export const lines = [
   ...flag('queue-limit', '0'),
   ...flag('block-reuse', 'maybe'),
   ...flag('partial-reuse', 'perhaps'),
+  ...flag('block-reuse-policy', 'per_conversation'),
   ...flag('host-cache-size', '-1', 'much', '5XB', '1'),
   ...flag('offload-min-priority', '101', 'low'),
   ...flag('event-buffer-max-size', '-1', 'x', '99999999'),

@@ -1,18 +1,21 @@
 /* Random work on small caches of random shape, with memory behind them.
  * [engine F1] [engine F2] [engine F3] [engine I5] [engine I6] [engine I7]
  * [engine I12] [engine I13] [engine I14] [engine I15] [engine I17] [engine I18]
- * [engine I20]
+ * [engine I16] [engine I19] [engine I20] [engine I28]
  *
  * After every operation the manager proves itself valid, every page that can be
  * found or seen holds what its tokens say, and a call that failed has changed
  * nothing. What a prompt finds is compared with a look at every node. Growth within
  * a promise never fails, nor does the return of a sequence that has one, whatever
- * others do. At the end nothing is left over.
+ * others do. A claim is what a look-up has just said, or what of it was asked for.
+ * Behind what a page of the tree covers only the sequence writes that gave it to the
+ * tree. At the end nothing is left over.
  *
- * KV_SEED: one seed only. KV_OPS: operations of a seed. KV_SEEDS: how many. */
+ * KV_SEED: one seed only. KV_FIRST: the first of several. KV_OPS: operations of a
+ * seed. KV_SEEDS: how many. */
 #include "prop/kv/manager_oracle.h"
 
-enum { SEQ_MAX = 6, LEASE_MAX = 6, PLAN_MAX = 4, FANOUT = 2 };
+enum { SEQ_MAX = 6, LEASE_MAX = 6, FANOUT = 2, REF_MAX = 4096 };
 
 struct lease {
     kv_ref refs[DEPTH_MAX];
@@ -29,6 +32,7 @@ struct actor {
     uint32_t written; /* tokens whose KV it has put in place */
     uint32_t total; /* promised; 0: nothing was */
     bool is_over; /* its context was published: no final commit again */
+    uint64_t serial;
 };
 
 struct world {
@@ -38,7 +42,8 @@ struct world {
     struct rng rng;
     struct actor actors[SEQ_MAX];
     struct lease leases[LEASE_MAX];
-    kv_plan plans[PLAN_MAX];
+    uint64_t serials; /* of sequences so far */
+    uint64_t makers[REF_MAX]; /* who gave a page to a node it does not fill */
     uint32_t op; /* the last one, for who looks at a failure */
     uint64_t now_ms;
     uint32_t refused, done; /* calls, so that one sees that both happen */
@@ -106,7 +111,6 @@ static void draw_world(struct world *world, uint64_t seed)
         .offload_priority_min = (uint8_t)(below(world, 4) == 0 ? 40 : 0),
         .event_max = below(world, 2) * 64,
         .order_max = below(world, 3) == 0 ? 1 + below(world, 6) : 0,
-        .plan_max = PLAN_MAX,
     };
     draw_lives(world);
     draw_pools(world);
@@ -201,6 +205,34 @@ static void check_actor(struct world *world, const struct actor *actor)
     }
 }
 
+/* The tree may know the page up to some token; who writes behind that? */
+static void check_writer(const struct world *world, const struct actor *actor,
+                         uint32_t life, uint32_t token)
+{
+    uint32_t block_tokens = world->options.tokens_per_block;
+    kv_ref ref = actor->seq->inside->refs[life][token / block_tokens];
+    assert_true(ref < REF_MAX);
+    const struct kv_page *page = kv_manager_page(world->manager, ref);
+    if (kv_is_in_tree(page)) {
+        assert_true(token % block_tokens >= page->tokens);
+        assert_true(world->makers[ref] == actor->serial);
+    }
+}
+
+/* The tail that a commit has just given to the tree. */
+static void note_maker(struct world *world, const struct actor *actor)
+{
+    const struct kv_seq *seq = actor->seq;
+    uint32_t block = seq->committed / world->options.tokens_per_block;
+    for (uint32_t life = 0; life < world->options.life_count; life++) {
+        kv_ref ref = block < seq->block_count ? seq->inside->refs[life][block]
+                                              : KV_REF_NONE;
+        if (ref != KV_REF_NONE) {
+            world->makers[ref] = actor->serial;
+        }
+    }
+}
+
 /* Computes up to `end`. */
 static void write_tokens(struct world *world, struct actor *actor, uint32_t end)
 {
@@ -208,6 +240,7 @@ static void write_tokens(struct world *world, struct actor *actor, uint32_t end)
         for (uint32_t token = actor->written; token < end; token++) {
             uint64_t *place = place_of(world, actor, life, token);
             if (place != NULL) {
+                check_writer(world, actor, life, token);
                 *place = value_at(actor, life, token);
             }
         }
@@ -254,19 +287,30 @@ static void op_open(struct world *world)
         assert_true(world->options.enable_partial ||
                     fast.usable == slow.usable);
     }
+    struct kv_prompt part = prompt;
+    part.token_count = limit < prompt.token_count ? limit : prompt.token_count;
+    uint32_t promised = kv_manager_probe(world->manager, &part).usable;
     uint64_t before = oracle_dump(&world->oracle);
     if (kv_seq_open(world->manager, &prompt, limit, &actor->seq) != OK) {
         check_failed_call(world, before);
         return;
     }
     assert_true(actor->seq->reused <= limit);
+    assert_true(actor->seq->reused == promised);
     assert_true(limit < UINT32_MAX || actor->seq->reused == fast.usable);
+    actor->serial = ++world->serials;
     actor->written = actor->seq->reused;
     if (below(world, 3) == 0) {
         struct kv_retention rule = {0, below(world, 20),
                                     (uint8_t)below(world, 101),
                                     below(world, 3) * 3000};
-        kv_seq_retain(actor->seq, &rule, 1, below(world, 2) ? &rule : NULL);
+        struct kv_retention_plan plan = {
+            .rule_count = 1,
+            .rules = {rule},
+            .has_generated = below(world, 2) > 0,
+            .generated = rule,
+        };
+        kv_seq_retain(actor->seq, &plan, actor->prompt);
     }
 }
 
@@ -440,8 +484,14 @@ static void op_commit(struct world *world)
             actor->tokens + position - rest, rest);
     }
     bool has_tail = rest > 0 && below(world, 4) > 0;
+    uint32_t committed_before = seq->committed;
     kv_seq_commit_to(world->manager, seq, position, actor->keys, actor->tokens,
                      is_final, has_tail ? &tail : NULL);
+    assert_int_equal(seq->history, position);
+    assert_in_range(seq->committed, committed_before, position);
+    if (seq->committed > committed_before && seq->committed % block > 0) {
+        note_maker(world, actor);
+    }
     world->done++;
 }
 
@@ -471,6 +521,7 @@ static void op_fork(struct world *world)
     }
     *child = *parent;
     child->seq = seq;
+    child->serial = ++world->serials;
     child->written = seq->history;
     child->total = is_promised ? parent->total : 0;
     /* From here on it says something else. */
@@ -499,24 +550,6 @@ static void op_lease(struct world *world)
     kv_seq_lease(world->manager, actor->seq,
                  below(world, world->options.life_count), first, lease->count,
                  lease->refs);
-}
-
-static void op_plan(struct world *world)
-{
-    kv_plan *plan = &world->plans[below(world, PLAN_MAX)];
-    if (*plan != KV_PLAN_NONE) {
-        if (below(world, 3) == 0) {
-            kv_plan_forget(world->manager, *plan);
-        } else {
-            kv_plan_apply(world->manager, *plan);
-        }
-        *plan = KV_PLAN_NONE;
-        return;
-    }
-    struct actor *actor = any(world, KV_SEQ_ACTIVE);
-    if (actor != NULL) {
-        *plan = kv_seq_plan_drop(world->manager, actor->seq);
-    }
 }
 
 static void op_rest(struct world *world)
@@ -560,7 +593,7 @@ static void act(struct world *world)
         op_open,   op_open,  op_open,   op_promise, op_resume, op_resume,
         op_resume, op_grow,  op_grow,   op_grow,    op_grow,   op_write,
         op_write,  op_write, op_commit, op_commit,  op_commit, op_suspend,
-        op_fork,   op_lease, op_plan,   op_rest,    op_jump,   op_close,
+        op_fork,   op_lease, op_lease,  op_rest,    op_jump,   op_close,
     };
     uint32_t op = below(world, sizeof(OPS) / sizeof(OPS[0]));
     world->op = op;
@@ -653,11 +686,14 @@ static void random_work_breaks_no_promise(void **state)
 {
     (void)state;
     uint64_t op_count = number("KV_OPS", 2000);
-    uint64_t first = number("KV_SEED", 0);
-    uint64_t count = first > 0 ? 1 : number("KV_SEEDS", 40);
+    uint64_t only = number("KV_SEED", 0);
+    uint64_t first = only > 0 ? only : number("KV_FIRST", 1);
+    uint64_t count = only > 0 ? 1 : number("KV_SEEDS", 40);
     for (uint64_t i = 0; i < count; i++) {
-        run(first > 0 ? first : i + 1, op_count);
+        run(first + i, op_count);
     }
+    printf("seeds %llu\noperations %llu\n", (unsigned long long)count,
+           (unsigned long long)(count * op_count));
 }
 
 int main(void)

@@ -148,7 +148,7 @@ static kv_ref on_victim(void *context, kv_ref ref)
 struct picture {
     struct kv_store store;
     struct kv_page pages[REF_MAX];
-    struct kv_cell cells[KV_LEVEL_COUNT_MAX][KV_LIFE_COUNT_MAX][SLOT_MAX];
+    kv_cell cells[KV_LEVEL_COUNT_MAX][KV_LIFE_COUNT_MAX][SLOT_MAX];
 };
 
 static void picture_take(const struct world *world, struct picture *picture)
@@ -162,8 +162,7 @@ static void picture_take(const struct world *world, struct picture *picture)
             picture->store.shelves[level][group].queue.finger = 0;
             memcpy(picture->cells[level][group],
                    world->store->shelves[level][group].slots.cells,
-                   world->options.slot_counts[level][group] *
-                       sizeof(struct kv_cell));
+                   world->options.slot_counts[level][group] * sizeof(kv_cell));
         }
     }
 }

@@ -38,8 +38,8 @@ static struct prefix_key draw_key(struct world *world)
 {
     struct prefix_key key = {{0}};
     uint32_t home = (uint32_t)rng_below(&world->rng, 6) * 0x33333333u;
-    memcpy(key.bytes, &home, sizeof(home));
-    key.bytes[10] = (uint8_t)rng_below(&world->rng, 4);
+    memcpy(key.bytes + 4, &home, sizeof(home));
+    key.bytes[3] = (uint8_t)rng_below(&world->rng, 4);
     key.bytes[14] = (uint8_t)rng_below(&world->rng, 4);
     return key;
 }
@@ -47,6 +47,7 @@ static struct prefix_key draw_key(struct world *world)
 static void create(struct world *world, uint32_t capacity)
 {
     struct prefix_table_options options = {.capacity = capacity,
+                                           .id_count = ID_COUNT,
                                            .keys = world->keys,
                                            .key_stride =
                                                sizeof(world->keys[0])};

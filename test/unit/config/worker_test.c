@@ -54,6 +54,7 @@ static void a_file_is_read(void **state)
                                "kv_cache_config:\n  tokens_per_block: 16\n"
                                "  enable_block_reuse: false\n"
                                "  enable_partial_reuse: false\n"
+                               "  block_reuse_policy: per_request\n"
                                "  host_cache_size: 3GiB\n"
                                "  secondary_offload_min_priority: 40\n"
                                "  event_buffer_max_size: 1024\n"
@@ -72,6 +73,7 @@ static void a_file_is_read(void **state)
     assert_int_equal(c.tokens_per_block, 16);
     assert_false(c.enable_block_reuse);
     assert_false(c.enable_partial_reuse);
+    assert_int_equal(c.reuse_policy, CONFIG_REUSE_PER_REQUEST);
     assert_int_equal(c.host_cache_bytes, (uint64_t)3 << 30);
     assert_int_equal(c.offload_priority_min, 40);
     assert_int_equal(c.event_max, 1024);
@@ -109,6 +111,9 @@ static void faults_name_file_line_and_key(void **state)
         {"kv_cache_config:\n  secondary_offload_min_priority: 101\n",
          "f.yaml:2: `kv_cache_config.secondary_offload_min_priority`: must be "
          "from 0 to 100"},
+        {"kv_cache_config:\n  block_reuse_policy: per_conversation\n",
+         "f.yaml:2: `kv_cache_config.block_reuse_policy`: must be one of "
+         "all_reusable|per_request"},
         {"kv_cache_config:\n  kv_cache_hash_algo: md5\n",
          "f.yaml:2: `kv_cache_config.kv_cache_hash_algo`: must be one of "
          "v1_block_key|v2_sha256|v2_sha256_64"},

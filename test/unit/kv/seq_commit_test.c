@@ -300,6 +300,44 @@ static void stale_page_is_kept_for_its_commit(void **state)
     kv_manager_destroy(manager);
 }
 
+/* The copy of a tail takes a slot, and all that can go for it are pages of the
+ * chain that is being committed, which have left the window: they go first, and
+ * the tail is hung below what is there then. [engine I11] */
+static void copy_of_the_tail_evicts_before_it_looks(void **state)
+{
+    (void)state;
+    struct kv_manager_options options = small_options();
+    options.commit = KV_COMMIT_PER_REQUEST;
+    options.lives[0].window = 8;
+    options.block_count_max = 6;
+    options.step_max = 4;
+    options.slot_counts[0][0] = 4;
+    struct kv_manager *manager = create(&options);
+    struct text text = text_of(1, 22);
+    struct text part = text_of(1, 10);
+    struct text more = text_of(1, 23);
+    struct kv_seq *seq = open_seq(manager, &text);
+    assert_int_equal(kv_seq_resume(manager, seq), OK);
+    uint64_t dropped = 0;
+    for (uint32_t end = 2; end <= 22; end += 4) {
+        struct text point = text_of(1, (int32_t)end);
+        uint64_t before = stats_of(manager).totals.dropped;
+        assert_int_equal(kv_seq_resize(manager, seq, end, seq->history, NULL),
+                         OK);
+        dropped += stats_of(manager).totals.dropped - before;
+        commit(manager, seq, &point, end, false);
+        assert_int_equal(seq->committed, end);
+        valid(manager);
+        do_orders(manager);
+    }
+    assert_true(stats_of(manager).totals.dropped > dropped);
+    assert_int_equal(reuse_of(manager, &more), 22);
+    assert_int_equal(reuse_of(manager, &part), 0);
+    kv_seq_close(manager, seq);
+    valid(manager);
+    kv_manager_destroy(manager);
+}
+
 /* Without reuse nothing is found or published. */
 static void reuse_can_be_switched_off(void **state)
 {
@@ -327,6 +365,7 @@ int main(void)
         cmocka_unit_test(history_and_commit_move_together),
         cmocka_unit_test(min_snapshot_keeps_only_the_last_window),
         cmocka_unit_test(stale_page_is_kept_for_its_commit),
+        cmocka_unit_test(copy_of_the_tail_evicts_before_it_looks),
         cmocka_unit_test(reuse_can_be_switched_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,11 +13,12 @@ static uint8_t priority_of(const struct kv_manager *manager,
 }
 
 static void publish_with(struct kv_manager *manager, const struct text *text,
-                         const struct kv_retention *rules, uint32_t count,
-                         const struct kv_retention *generated)
+                         const struct kv_retention *rules, uint32_t count)
 {
+    struct kv_retention_plan plan = {.rule_count = count};
+    memcpy(plan.rules, rules, count * sizeof(rules[0]));
     struct kv_seq *seq = start(manager, text);
-    kv_seq_retain(seq, rules, count, generated);
+    kv_seq_retain(seq, &plan, text->count);
     commit(manager, seq, text, text->count, true);
     kv_seq_close(manager, seq);
 }
@@ -32,7 +33,7 @@ static void parent_ranks_as_high_as_its_child(void **state)
     struct kv_retention rules[] = {{0, 4, 10, UINT64_MAX},
                                    {4, 8, 90, UINT64_MAX},
                                    {8, UINT32_MAX, 20, UINT64_MAX}};
-    publish_with(manager, &text, rules, 3, NULL);
+    publish_with(manager, &text, rules, 3);
     assert_int_equal(priority_of(manager, &text, 0), 90);
     assert_int_equal(priority_of(manager, &text, 1), 90);
     assert_int_equal(priority_of(manager, &text, 2), 20);
@@ -49,7 +50,7 @@ static void parent_ranks_as_long_as_its_child(void **state)
     kv_manager_tick(manager, 1000);
     struct text text = text_of(1, 8);
     struct kv_retention rules[] = {{0, 4, 95, 2000}, {4, 8, 90, 9000}};
-    publish_with(manager, &text, rules, 2, NULL);
+    publish_with(manager, &text, rules, 2);
     kv_manager_tick(manager, 4000);
     assert_true(priority_of(manager, &text, 0) >= 90);
     assert_int_equal(priority_of(manager, &text, 1), 90);
@@ -69,7 +70,7 @@ static void low_rank_that_ends_raises_the_parent(void **state)
     struct kv_manager *manager = create(&options);
     struct text text = text_of(1, 8);
     struct kv_retention rules[] = {{0, 4, 5, UINT64_MAX}, {4, 8, 5, 1000}};
-    publish_with(manager, &text, rules, 2, NULL);
+    publish_with(manager, &text, rules, 2);
     kv_manager_tick(manager, 5000);
     assert_int_equal(priority_of(manager, &text, 1), KV_PRIORITY_DEFAULT);
     assert_int_equal(priority_of(manager, &text, 0), KV_PRIORITY_DEFAULT);
@@ -87,9 +88,12 @@ static void generated_tokens_follow_their_rule(void **state)
     struct kv_manager *manager = create(&options);
     struct text prompt = text_of(1, 4);
     struct text whole = text_of(1, 12);
-    struct kv_retention generated = {0, 0, 3, UINT64_MAX};
+    struct kv_retention_plan plan = {
+        .has_generated = true,
+        .generated = {.priority = 3, .duration_ms = UINT64_MAX},
+    };
     struct kv_seq *seq = start(manager, &prompt);
-    kv_seq_retain(seq, NULL, 0, &generated);
+    kv_seq_retain(seq, &plan, prompt.count);
     assert_int_equal(kv_seq_resize(manager, seq, 12, 4, NULL), OK);
     commit(manager, seq, &whole, 12, true);
     kv_seq_close(manager, seq);
@@ -107,6 +111,37 @@ static void generated_tokens_follow_their_rule(void **state)
     kv_manager_destroy(manager);
 }
 
+/* A prompt that is here already is asked to be kept: the blocks found rank anew,
+ * at once, those behind them when committed; nobody's wish makes a page worth
+ * less. */
+static void what_is_found_is_kept_too(void **state)
+{
+    (void)state;
+    struct kv_manager_options options = small_options();
+    struct kv_manager *manager = create(&options);
+    struct text text = text_of(1, 12);
+    struct text more = text_of(1, 20);
+    publish(manager, &text);
+    struct kv_retention rules[] = {{0, 8, 80, UINT64_MAX},
+                                   {8, 12, 5, UINT64_MAX},
+                                   {12, 16, 70, UINT64_MAX}};
+    struct kv_retention_plan plan = {.rule_count = 3};
+    memcpy(plan.rules, rules, sizeof(rules));
+    struct kv_seq *seq = start(manager, &more);
+    assert_int_equal(seq->reused, 12);
+    kv_seq_retain(seq, &plan, more.count);
+    assert_int_equal(priority_of(manager, &text, 0), 80);
+    assert_int_equal(priority_of(manager, &text, 1), 80);
+    assert_int_equal(priority_of(manager, &text, 2), KV_PRIORITY_DEFAULT);
+    commit(manager, seq, &more, more.count, true);
+    kv_seq_close(manager, seq);
+    assert_int_equal(priority_of(manager, &more, 2), 70);
+    assert_int_equal(priority_of(manager, &more, 3), 70);
+    assert_int_equal(priority_of(manager, &more, 4), KV_PRIORITY_DEFAULT);
+    valid(manager);
+    kv_manager_destroy(manager);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +149,7 @@ int main(void)
         cmocka_unit_test(parent_ranks_as_long_as_its_child),
         cmocka_unit_test(low_rank_that_ends_raises_the_parent),
         cmocka_unit_test(generated_tokens_follow_their_rule),
+        cmocka_unit_test(what_is_found_is_kept_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #include "unit/kv/store_world.h"
 
+#include "base/rng.h"
 #include "kv/store_state.h"
 
 static void retain(struct world *world, char name, uint8_t priority)
@@ -69,6 +70,47 @@ static void order_outlives_the_stamps(void **state)
     world_destroy(world);
 }
 
+/* Sixty pages of seven priorities, let go of in any order, on two levels: numbered
+ * anew each queue is what it was, and numbers begin at 1. */
+static void numbering_anew_keeps_every_queue(void **state)
+{
+    (void)state;
+    enum { COUNT = 60 };
+    struct world *world = WORLD_CREATE(COUNT, COUNT);
+    struct rng rng = rng_from_seed(9);
+    kv_ref refs[COUNT], before[2][COUNT], after[COUNT];
+    uint32_t counts[2];
+    assert_int_equal(world_ask(world, COUNT, refs), OK);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        kv_store_commit(world->store, refs[i], i, 1);
+        kv_store_retain(world->store, refs[i],
+                        (uint8_t)(30 + rng_below(&rng, 7)), UINT64_MAX);
+    }
+    for (uint32_t left = COUNT; left > 0; left--) {
+        uint32_t at = (uint32_t)rng_below(&rng, left);
+        kv_store_unlock(world->store, refs[at]);
+        refs[at] = refs[left - 1];
+    }
+    kv_ref more[COUNT / 4];
+    assert_int_equal(world_ask(world, COUNT / 4, more), OK);
+    for (uint8_t level = 0; level < 2; level++) {
+        counts[level] =
+            kv_store_queue(world->store, level, 0, COUNT, before[level]);
+    }
+    assert_int_equal(counts[0], COUNT - COUNT / 4);
+    assert_int_equal(counts[1], COUNT / 4);
+    kv_store_renumber(world->store);
+    assert_true(kv_store_is_valid(world->store));
+    assert_int_equal(world->store->next_stamp, COUNT + COUNT / 4 + 1);
+    for (uint8_t level = 0; level < 2; level++) {
+        assert_int_equal(kv_store_queue(world->store, level, 0, COUNT, after),
+                         counts[level]);
+        assert_memory_equal(after, before[level],
+                            counts[level] * sizeof(kv_ref));
+    }
+    world_destroy(world);
+}
+
 /* Unlinked in any order and relinked backwards, a queue is what it was. */
 static void unlinks_are_undone_backwards(void **state)
 {
@@ -94,6 +136,7 @@ int main(void)
         cmocka_unit_test(lower_priority_goes_first),
         cmocka_unit_test(changed_pages_stand_by_their_release),
         cmocka_unit_test(order_outlives_the_stamps),
+        cmocka_unit_test(numbering_anew_keeps_every_queue),
         cmocka_unit_test(unlinks_are_undone_backwards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,7 @@ static void test_a_node_without_its_ancestors_is_seen(void **state)
     proof_init(&proof);
     ASSERT_SEEN(&proof, inside(&proof, proof.leaf)->ordinal, 1);
     ASSERT_SEEN(&proof, inside(&proof, proof.leaf)->parent, proof.first);
-    ASSERT_SEEN(&proof, inside(&proof, proof.full)->key.bytes[0],
+    ASSERT_SEEN(&proof, inside(&proof, proof.full)->key.bytes[7],
                 (uint8_t)(whole ^ 1));
     proof_finish(&proof);
 }

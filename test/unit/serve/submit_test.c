@@ -67,6 +67,42 @@ static void settings_reach_the_engine(void **state)
     client_close(client);
 }
 
+/* Proof: each rule arrives, an open end and no duration as "for good"; without
+ * any the engine gets none. */
+static void retention_reaches_the_engine(void **state)
+{
+    struct world *world = *state;
+    struct client *client;
+    struct engine_request *made =
+        submit(world,
+               "\"prompt\":[5,6],\"kv_cache_retention_config\":{"
+               "\"token_range_retention_configs\":[{\"token_start\":0,"
+               "\"token_end\":32,\"priority\":90,\"duration_ms\":5000},"
+               "{\"token_start\":32,\"priority\":0}],"
+               "\"decode_retention_priority\":7}",
+               &client);
+    const struct kv_retention_plan *plan = &made->retention;
+    assert_int_equal(plan->rule_count, 2);
+    assert_int_equal(plan->rules[0].first_token, 0);
+    assert_int_equal(plan->rules[0].end_token, 32);
+    assert_int_equal(plan->rules[0].priority, 90);
+    assert_int_equal(plan->rules[0].duration_ms, 5000);
+    assert_int_equal(plan->rules[1].first_token, 32);
+    assert_int_equal(plan->rules[1].end_token, UINT32_MAX);
+    assert_int_equal(plan->rules[1].priority, 0);
+    assert_true(plan->rules[1].duration_ms == UINT64_MAX);
+    assert_true(plan->has_generated);
+    assert_int_equal(plan->generated.priority, 7);
+    assert_true(plan->generated.duration_ms == UINT64_MAX);
+    engine_request_free(made);
+    client_close(client);
+    made = submit(world, "\"prompt\":[5]", &client);
+    assert_int_equal(made->retention.rule_count, 0);
+    assert_false(made->retention.has_generated);
+    engine_request_free(made);
+    client_close(client);
+}
+
 /* Proof: 16 unless said otherwise, and never beyond the context of 200. */
 static void answers_are_clipped_to_the_context(void **state)
 {
@@ -161,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(settings_reach_the_engine),
+        TEST(retention_reaches_the_engine),
         TEST(answers_are_clipped_to_the_context),
         TEST(bad_prompts_are_refused_with_numbers),
         TEST(min_tokens_beyond_the_answer_are_refused),
