@@ -75,8 +75,9 @@ static struct transfer_command *open_session(struct engine_core *core,
                  session->leased);
     struct transfer_command *command = order(core, session, kind);
     command->deadline_ns = now_ns + core->options.kv_transfer_timeout_ns;
-    command->pages = session->pages;
-    command->block_count = seq->block_count;
+    command->pages[0] = session->pages;
+    command->group_count = 1;
+    command->block_count = command->end_block = seq->block_count;
     command->prompt_tokens = item->request->prompt_count;
     return command;
 }

@@ -89,22 +89,28 @@ static enum err create_transfer(struct worker *worker, struct why *why)
     const struct config_worker *config = worker->config;
     struct kv_pool_view views[KV_LIFE_COUNT_MAX] = {0};
     struct kv_pool_view host_views[KV_LIFE_COUNT_MAX];
-    node_pools_views(&worker->pools, &worker->file.limits,
-                     &worker->file.model->info.shape, views, host_views);
-    return transfer_create(
-        &(struct transfer_options){
-            .loop = worker->transfer_loop,
-            .backend = worker->backend,
-            .pool = views[0],
-            .incarnation = worker->incarnation,
-            .host = config->host,
-            .advertise = config->advertise[0] == 0 ? NULL : config->advertise,
-            .listen_port = (uint16_t)config->transfer_port,
-            .port = {worker->boxes.transfer_commands, worker->boxes.reports},
-            .commands_waker = worker->boxes.transfer_waker,
-            .grace_ns = config->kv_transfer_timeout_ms * 1000000u,
-        },
-        why, &worker->transfer);
+    const struct kv_shape *shape = &worker->file.model->info.shape;
+    node_pools_views(&worker->pools, &worker->file.limits, shape, views,
+                     host_views);
+    struct transfer_options options = {
+        .loop = worker->transfer_loop,
+        .backend = worker->backend,
+        .memory = worker->pools.memory.base,
+        .memory_size = worker->pools.memory.size,
+        .group_count = shape->life_count,
+        .incarnation = worker->incarnation,
+        .host = config->host,
+        .advertise = config->advertise[0] == 0 ? NULL : config->advertise,
+        .listen_port = (uint16_t)config->transfer_port,
+        .port = {worker->boxes.transfer_commands, worker->boxes.reports},
+        .commands_waker = worker->boxes.transfer_waker,
+        .grace_ns = config->kv_transfer_timeout_ms * 1000000u,
+    };
+    for (uint32_t i = 0; i < shape->life_count; i++) {
+        options.groups[i] =
+            (struct transfer_group){.pool = views[i], .life = shape->lives[i]};
+    }
+    return transfer_create(&options, why, &worker->transfer);
 }
 
 static void run_transfer(void *context)

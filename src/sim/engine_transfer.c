@@ -64,8 +64,8 @@ static void check_sent(struct sim_world *world,
     recompute(world, transfer->request);
     for (uint32_t i = 0; i < command->block_count; i++) {
         uint32_t rest = transfer->request->prompt_count - i * size;
-        if (command->pages[i] != KV_PAGE_NONE &&
-            !is_same(layout, page_at(&world->pools[0][0], command->pages[i]),
+        if (command->pages[0][i] != KV_PAGE_NONE &&
+            !is_same(layout, page_at(&world->pools[0][0], command->pages[0][i]),
                      page_at(&world->reference_pool, (kv_page_id)i),
                      rest < size ? rest : size)) {
             sim_fail(world, "block %u of request %llu was sent wrong", i,
@@ -80,8 +80,8 @@ static void write_received(struct sim_world *world,
     const struct transfer_command *command = &transfer->command;
     recompute(world, transfer->request);
     for (uint32_t i = 0; i < command->block_count; i++) {
-        if (command->pages[i] != KV_PAGE_NONE) {
-            memcpy(page_at(&world->pools[0][0], command->pages[i]),
+        if (command->pages[0][i] != KV_PAGE_NONE) {
+            memcpy(page_at(&world->pools[0][0], command->pages[0][i]),
                    page_at(&world->reference_pool, (kv_page_id)i),
                    world->reference_pool.page_bytes);
         }
@@ -97,8 +97,8 @@ static void scribble(struct sim_world *world,
         return;
     }
     for (uint32_t i = 0; i < command->block_count; i++) {
-        if (command->pages[i] != KV_PAGE_NONE) {
-            sim_page_poison(world, 0, command->pages[i], 0,
+        if (command->pages[0][i] != KV_PAGE_NONE) {
+            sim_page_poison(world, 0, command->pages[0][i], 0,
                             world->core_options.tokens_per_block);
         }
     }
@@ -122,8 +122,8 @@ static void start(struct sim_world *world,
     transfer->due_ns = is_mute ? UINT64_MAX : world->now_ns + latency_ns;
     transfer->is_unsafe = sim_chance(rng, 256);
     for (uint32_t i = 0; i < command->block_count; i++) {
-        if (command->pages[i] != KV_PAGE_NONE) {
-            sim_copies_await(world, 0, command->pages[i],
+        if (command->pages[0][i] != KV_PAGE_NONE) {
+            sim_copies_await(world, 0, command->pages[0][i],
                              command->kind == TRANSFER_RECEIVE);
         }
     }
@@ -159,7 +159,7 @@ static void take(struct sim_world *world,
             (unsigned long long)command->request, (long long)command->rid,
             command->block_count);
     for (uint32_t i = 0; i < command->block_count; i++) {
-        sim_say(world, "  block %u page %d", i, command->pages[i]);
+        sim_say(world, "  block %u page %d", i, command->pages[0][i]);
     }
     if (command->kind != TRANSFER_CANCEL) {
         start(world, command);

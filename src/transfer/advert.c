@@ -44,12 +44,18 @@ static enum err reserve(struct transfer_advert *advert, uint32_t count)
 }
 
 static enum err check_pages(const struct wire_recv_request *request,
-                            uint32_t page_count)
+                            const uint32_t *page_counts, uint32_t group_count)
 {
-    for (uint32_t i = 0; i < request->block_count; i++) {
-        int64_t page = wire_recv_request_page(request, 0, i);
-        if (page < KV_PAGE_NONE || page >= (int64_t)page_count) {
-            return ERR_INVALID;
+    if (request->group_count != group_count ||
+        (uint64_t)group_count * request->block_count > WIRE_BLOCK_COUNT_MAX) {
+        return ERR_INVALID;
+    }
+    for (uint32_t group = 0; group < group_count; group++) {
+        for (uint32_t i = 0; i < request->block_count; i++) {
+            int64_t page = wire_recv_request_page(request, group, i);
+            if (page < KV_PAGE_NONE || page >= (int64_t)page_counts[group]) {
+                return ERR_INVALID;
+            }
         }
     }
     return OK;
@@ -58,13 +64,15 @@ static enum err check_pages(const struct wire_recv_request *request,
 static bool is_same(const struct transfer_advert *advert, uint32_t attempt,
                     const struct wire_recv_request *request)
 {
-    if (advert->attempt != attempt ||
-        advert->blocks.count != request->block_count ||
+    uint32_t count = request->block_count;
+    if (advert->attempt != attempt || advert->blocks[0].count != count ||
+        advert->group_count != request->group_count ||
         advert->receiver_slice != request->slice_id) {
         return false;
     }
-    for (uint32_t i = 0; i < request->block_count; i++) {
-        if (advert->pages[i] != wire_recv_request_page(request, 0, i)) {
+    for (uint32_t i = 0; i < request->group_count * count; i++) {
+        if (advert->pages[i] !=
+            wire_recv_request_page(request, i / count, i % count)) {
             return false;
         }
     }
@@ -93,20 +101,26 @@ static void fill(struct transfer_advert *advert, uint64_t receiver,
     advert->style = request->style;
     advert->arrived_ns = arrived_ns;
     advert->owner = NULL;
-    for (uint32_t i = 0; i < request->block_count; i++) {
-        advert->pages[i] = (kv_page_id)wire_recv_request_page(request, 0, i);
+    advert->group_count = request->group_count;
+    uint32_t count = request->block_count;
+    for (uint32_t i = 0; i < request->group_count * count; i++) {
+        advert->pages[i] =
+            (kv_page_id)wire_recv_request_page(request, i / count, i % count);
     }
-    advert->blocks = (struct transfer_blocks){
-        .pages = advert->pages, .first = 0, .count = request->block_count};
+    for (uint32_t group = 0; group < request->group_count; group++) {
+        advert->blocks[group] = (struct transfer_blocks){
+            .pages = advert->pages + (size_t)group * count, .count = count};
+    }
 }
 
 enum err transfer_adverts_store(struct transfer_adverts *adverts,
                                 uint64_t receiver, uint32_t attempt,
                                 const struct wire_recv_request *request,
-                                uint32_t page_count, uint64_t now,
+                                const uint32_t *page_counts,
+                                uint32_t group_count, uint64_t now,
                                 struct transfer_advert **advert_out)
 {
-    enum err err = check_pages(request, page_count);
+    enum err err = check_pages(request, page_counts, group_count);
     if (err) {
         return err;
     }
@@ -117,7 +131,8 @@ enum err transfer_adverts_store(struct transfer_adverts *adverts,
         return is_same(advert, attempt, request) ? OK : ERR_EXISTS;
     }
     advert = find_absent(adverts);
-    err = advert == NULL ? ERR_FULL : reserve(advert, request->block_count);
+    err = advert == NULL ? ERR_FULL
+                         : reserve(advert, group_count * request->block_count);
     if (err) {
         return err;
     }

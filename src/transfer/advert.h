@@ -19,10 +19,11 @@ struct transfer_advert {
     uint32_t prompt_tokens;
     uint32_t style;
     uint64_t arrived_ns; /* of the first advertisement of this rid */
-    struct transfer_blocks blocks;
+    uint32_t group_count;
+    struct transfer_blocks blocks[WIRE_GROUP_COUNT_MAX]; /* by group */
     void *owner; /* the caller's: by whom it came */
     /* private */
-    kv_page_id *pages;
+    kv_page_id *pages; /* (group_count, block_count) */
     uint32_t page_capacity;
 };
 
@@ -32,11 +33,12 @@ void transfer_adverts_destroy(struct transfer_adverts *adverts);
 
 /* Stores it. The same again (key, attempt and list) is OK and the same entry;
  * ERR_EXISTS: another one under that key; ERR_FULL, ERR_NO_MEMORY;
- * ERR_INVALID: a page outside [0, page_count). Group 0 is the page list. */
+ * ERR_INVALID: another number of groups than `group_count`, or a page outside
+ * [0, page_counts[group]). */
 MUST_USE enum err transfer_adverts_store(
     struct transfer_adverts *adverts, uint64_t receiver, uint32_t attempt,
-    const struct wire_recv_request *request, uint32_t page_count, uint64_t now,
-    struct transfer_advert **advert_out);
+    const struct wire_recv_request *request, const uint32_t *page_counts,
+    uint32_t group_count, uint64_t now, struct transfer_advert **advert_out);
 struct transfer_advert *transfer_adverts_find(struct transfer_adverts *adverts,
                                               int64_t rid, uint64_t receiver);
 /* The longest waiting STORED one of `rid`, or NULL. */

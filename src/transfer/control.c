@@ -248,13 +248,21 @@ static void on_accept(void *context, struct io_stream *stream)
 
 /* -------- outgoing -------- */
 
+/* One that was asked for by name and answered to it serves anybody. */
+static bool is_for(const struct link *link, uint64_t wanted)
+{
+    bool is_known =
+        link->state == PEER_REGISTERED && link->incarnation == link->wanted;
+    return link->wanted == wanted || (wanted == 0 && is_known);
+}
+
 static struct link *find_outgoing(struct control *control, const char *endpoint,
                                   uint64_t wanted)
 {
     struct link *links = control->links + control->link_max;
     for (uint32_t i = 0; i < control->link_max; i++) {
         struct link *link = &links[i];
-        if (link->is_used && !link->is_closing && link->wanted == wanted &&
+        if (link->is_used && !link->is_closing && is_for(link, wanted) &&
             strcmp(link->endpoint, endpoint) == 0) {
             return link;
         }

@@ -4,7 +4,8 @@
  *   receiver -- connect --> sender's listener
  *     REGISTER(rank info, address of its pool)  ->  compares, maps the pool
  *     <- REGISTERED(rank info)   or   REFUSED(field and both values), end
- *     REQUEST_DATA, CANCEL_SESSION  ->     <- KV_RESULT, CANCEL_SESSION
+ *     REQUEST_DATA, CANCEL_SESSION  ->     <- KV_RESULT, AUX_RESULT,
+ *                                             CANCEL_SESSION
  *     HEARTBEAT both ways
  *
  * A receiver has one link to a sender; a sender takes as many of a receiver as
@@ -32,9 +33,15 @@ struct link {
     bool is_used, is_outgoing, is_closing;
     uint8_t state; /* enum peer_state */
     uint64_t incarnation; /* 0 until registered */
-    uint64_t wanted; /* outgoing: whom the caller asked for */
+    uint64_t wanted; /* outgoing: whom the caller asked for; 0, until it is
+                        registered: whoever it is */
     char endpoint[280]; /* outgoing */
-    uint32_t page_count;
+    uint32_t group_count; /* of its memory; when registered */
+    struct link_group {
+        uint64_t base_offset;
+        uint64_t page_bytes;
+        uint32_t page_count;
+    } groups[TRANSFER_GROUP_COUNT_MAX];
     struct transfer_backend_peer *backend_peer; /* incoming, registered */
     const char *lane; /* static; when registered */
     struct transfer_process *process; /* when registered, else NULL */
@@ -72,8 +79,9 @@ bool control_is_closed(const struct control *control);
 void control_destroy(struct control *control); /* closed; NULL is fine */
 const char *control_endpoint(const struct control *control);
 
-/* The outgoing link to `endpoint` as `wanted`, opened if there is none; not
- * registered yet perhaps. ERR_INVALID: not an endpoint; ERR_FULL. */
+/* The outgoing link to `endpoint` as `wanted` (0: whoever answers there), opened
+ * if there is none; not registered yet perhaps. ERR_INVALID: not an endpoint;
+ * ERR_FULL. */
 MUST_USE enum err control_connect(struct control *control, const char *endpoint,
                                   uint64_t wanted, struct why *why,
                                   struct link **link_out);

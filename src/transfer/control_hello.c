@@ -68,7 +68,13 @@ static void register_peer(struct link *link, const struct wire_rank_info *info)
         transfer_process_open(control->options.loop, &control->hello.identity,
                               &identity, info->incarnation);
     link->incarnation = info->incarnation;
-    link->page_count = info->page_count;
+    link->wanted = link->wanted == 0 ? info->incarnation : link->wanted;
+    link->group_count = info->group_count;
+    for (uint32_t i = 0; i < info->group_count; i++) {
+        const struct wire_group *group = &info->groups[i];
+        link->groups[i] = (struct link_group){
+            group->base_offset, group->page_bytes, group->page_count};
+    }
     control_move(link, PEER_REGISTER);
 }
 
@@ -80,9 +86,9 @@ static void on_register(struct link *link, struct span body)
     struct why why = {0};
     enum err err = accept_info(link, body, &why, &info);
     if (!err) {
-        err = transfer_backend_peer_open(
-            control->options.backend, info.backend_blob,
-            info.page_bytes * info.page_count, &why, &link->backend_peer);
+        err = transfer_backend_peer_open(control->options.backend,
+                                         info.backend_blob, info.memory_bytes,
+                                         &why, &link->backend_peer);
     }
     if (err) {
         link->backend_peer = NULL;

@@ -3,16 +3,52 @@
 #include <stdio.h>
 #include <string.h>
 
-static void describe_pool(struct wire_rank_info *info,
-                          const struct kv_pool_view *pool)
+#include "wire/bytes.h"
+
+/* Writes the list of layers to `layers`, whose memory keeps it. */
+static void describe_group(struct wire_group *out,
+                           const struct transfer_options *options,
+                           const struct transfer_group *group,
+                           struct buf *layers)
 {
-    info->layer_count = pool->layout.layer_count;
-    info->kv_head_count = pool->layout.kv_head_count;
-    info->head_dim = pool->layout.head_dim;
-    info->tokens_per_block = pool->layout.tokens_per_block;
-    info->element_bytes = pool->layout.element_bytes;
-    info->page_count = pool->page_count;
-    info->page_bytes = pool->page_bytes;
+    const struct kv_pool_view *pool = &group->pool;
+    *out = (struct wire_group){
+        .window = group->life.window,
+        .sink_tokens = group->life.sink_tokens,
+        .layer_count = pool->layout.layer_count,
+        .kv_head_count = pool->layout.kv_head_count,
+        .head_dim = pool->layout.head_dim,
+        .tokens_per_block = pool->layout.tokens_per_block,
+        .element_bytes = pool->layout.element_bytes,
+        .page_count = pool->page_count,
+        .page_bytes = pool->page_bytes,
+        .base_offset = (uint64_t)(pool->base - options->memory),
+    };
+    buf_init(layers, 2 * WIRE_LAYER_COUNT_MAX);
+    uint32_t count = group->layers == NULL ? 0 : pool->layout.layer_count;
+    for (uint32_t i = 0; i < count; i++) {
+        wire_write_u16(layers, group->layers[i]);
+    }
+    out->layers = buf_span(layers);
+}
+
+static enum err describe_memory(struct hello *hello,
+                                const struct transfer_options *options,
+                                struct why *why)
+{
+    struct wire_rank_info *info = &hello->info;
+    info->memory_bytes = options->memory_size;
+    info->group_count = options->group_count;
+    for (uint32_t i = 0; i < options->group_count; i++) {
+        describe_group(&info->groups[i], options, &options->groups[i],
+                       &hello->layers[i]);
+        if (buf_error(&hello->layers[i])) {
+            return why_say(why, ERR_INVALID, "transfer pool %u: %u layers", i,
+                           info->groups[i].layer_count);
+        }
+    }
+    return transfer_backend_export(options->backend, options->memory,
+                                   options->memory_size, why, &hello->blob);
 }
 
 enum err hello_init(struct hello *hello, const struct transfer_options *options,
@@ -40,13 +76,10 @@ enum err hello_init(struct hello *hello, const struct transfer_options *options,
              transfer_backend_name(options->backend));
     snprintf(info->backend_config, sizeof(info->backend_config), "%s",
              transfer_backend_config(options->backend));
-    describe_pool(info, &options->pool);
     buf_init(&hello->blob, TRANSFER_BLOB_SIZE_MAX);
-    err = transfer_backend_export(
-        options->backend, options->pool.base,
-        options->pool.page_bytes * options->pool.page_count, why, &hello->blob);
+    err = describe_memory(hello, options, why);
     if (err) {
-        buf_finish(&hello->blob);
+        hello_finish(hello);
     }
     return err;
 }
@@ -54,6 +87,10 @@ enum err hello_init(struct hello *hello, const struct transfer_options *options,
 void hello_finish(struct hello *hello)
 {
     buf_finish(&hello->blob);
+    for (uint32_t i = 0; i < hello->info.group_count; i++) {
+        buf_finish(&hello->layers[i]);
+    }
+    hello->info.group_count = 0;
 }
 
 struct transfer_identity hello_identity(const struct wire_rank_info *info)

@@ -7,8 +7,9 @@
 
 struct hello {
     struct transfer_identity identity;
-    struct wire_rank_info info; /* without the pool's address */
-    struct buf blob; /* the pool's address */
+    struct wire_rank_info info; /* without the memory's address */
+    struct buf blob; /* the memory's address */
+    struct buf layers[TRANSFER_GROUP_COUNT_MAX]; /* what info points to */
 };
 
 MUST_USE enum err hello_init(struct hello *hello,

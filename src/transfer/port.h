@@ -11,8 +11,15 @@
  * in exactly one report with Q, after which the transfer knows it no more; the
  * place for it in the mailbox was reserved when the session was ordered.
  *
- * The SEND of a request is posted before anybody hears of its answer: who pulls
- * after that answer and finds no session is told at once that none will come. */
+ * A prompt's KV leaves in slices while it is still computed (transfer.md 3):
+ *
+ *   OFFER                  generation-first: before the prefill may begin
+ *     <- is_awaited        the receiver has said where the pages go
+ *   SEND 0 .. SEND k(last) after each chunk, what it has completed
+ *
+ * Without an OFFER the first SEND opens the session (context-first): it is
+ * posted before anybody hears of the request's answer, and who pulls after that
+ * answer and finds no session is told at once that none will come. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,8 +27,34 @@
 #include "io/mailbox.h"
 #include "kv/ids.h"
 
+enum {
+    TRANSFER_GROUP_COUNT_MAX = 4, /* life cycles; = WIRE_GROUP_COUNT_MAX */
+    TRANSFER_CHOICE_COUNT_MAX = 16,
+    TRANSFER_TOP_COUNT_MAX = 20
+};
+
+/* What the sender's engine tells the receiver's beside the pages: the first
+ * token of each choice and what a client may have asked about it (transfer.md
+ * 1.5). Travels with the last slice of a generation-first request. Heap
+ * (base/mem), one owner at a time. */
+struct transfer_aux {
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens; /* of the prompt, found at the sender */
+    uint32_t choice_count; /* 1 .. TRANSFER_CHOICE_COUNT_MAX */
+    struct transfer_first {
+        int32_t token;
+        float logprob;
+        uint32_t top_count;
+        struct transfer_top {
+            int32_t token;
+            float logprob;
+        } tops[TRANSFER_TOP_COUNT_MAX];
+    } firsts[TRANSFER_CHOICE_COUNT_MAX];
+};
+
 enum transfer_command_kind {
-    TRANSFER_SEND, /* one slice; the first one of a rid opens the session */
+    TRANSFER_OFFER, /* opens a send session that has no slice yet */
+    TRANSFER_SEND, /* one slice; opens the session if no OFFER did */
     TRANSFER_RECEIVE, /* whole prompt; opens the session */
     TRANSFER_CANCEL /* of a session: idempotent, unknown ones are ignored */
 };
@@ -31,19 +64,27 @@ struct transfer_command {
     uint64_t request; /* the engine's id of the session; echoed in reports */
     int64_t rid;
     uint64_t deadline_ns;
-    /* (block_count) slots of ordinals first_block ..; KV_PAGE_NONE: not here,
-     * not wanted. The engine's memory, unchanged until Q. */
-    const kv_page_id *pages;
-    uint32_t first_block;
+    /* SEND, RECEIVE: for each life cycle the (block_count) pages of ordinals 0
+     * .. block_count - 1; KV_PAGE_NONE: not here, not wanted. The engine's
+     * memory. RECEIVE: unchanged until Q. SEND: what a slice names is set
+     * before it is posted and unchanged until Q; the same arrays in all slices
+     * of a session, later entries may still be filled. */
+    const kv_page_id *pages[TRANSFER_GROUP_COUNT_MAX];
+    uint32_t group_count;
     uint32_t block_count;
     uint32_t prompt_tokens;
-    /* SEND */
-    uint32_t slice_index;
+    /* SEND: ordinals [first_block, end_block) of the life cycles that stream.
+     * A windowed one of which something is stale (transfer.md 3.4) travels
+     * whole with the last slice; what is_last does not name otherwise may be
+     * empty: it still ends the transfer. */
+    uint32_t slice_index; /* 0, 1, ... without a gap */
+    uint32_t first_block, end_block;
     bool is_last;
+    struct transfer_aux *aux; /* is_last after an OFFER: ownership moves */
     /* RECEIVE */
     bool is_generation_first; /* the sender may not have the request yet; else
                                  one that it does not have fails at once */
-    uint64_t sender_incarnation;
+    uint64_t sender_incarnation; /* 0: whoever answers at the endpoint */
     char sender_endpoint[280];
 };
 
@@ -51,6 +92,7 @@ struct transfer_report {
     uint64_t request;
     uint8_t word; /* AGREE_* bits, cumulative */
     uint8_t reason; /* enum agree_reason */
+    bool is_awaited; /* OFFER, SEND: the receiver has advertised; stays set */
     uint32_t slice_index; /* SEND: slices below this one have drained */
     uint64_t moved_bytes;
     uint32_t moved_blocks;
@@ -58,6 +100,8 @@ struct transfer_report {
     const char *backend; /* static text */
     const char *lane; /* static text */
     char text[120]; /* with F: what went wrong, for a person */
+    struct transfer_aux *aux; /* RECEIVE, generation-first, T without F: the
+                                 engine's from now on; else NULL */
 };
 
 struct transfer_port {

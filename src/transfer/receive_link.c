@@ -2,6 +2,8 @@
 
 #include "agree/word.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "transfer/aux.h"
 #include "transfer/receive_slot.h"
 
 static const uint64_t RETRY_NS = 500000000u;
@@ -12,8 +14,15 @@ void receive_side_registered(struct receive_side *side, struct link *link,
     bool is_other = link->incarnation != link->wanted;
     for (uint32_t i = 0; i < side->slot_count; i++) {
         struct receive_slot *slot = &side->slots[i];
-        if (!receive_slot_is_live(slot) ||
-            slot->session.sender_incarnation != link->wanted) {
+        if (!receive_slot_is_live(slot)) {
+            continue;
+        }
+        if (slot->session.sender_incarnation == 0 &&
+            strcmp(slot->endpoint, link->endpoint) == 0) {
+            receive_side_connected(side, slot, link, now);
+            continue;
+        }
+        if (slot->session.sender_incarnation != link->wanted) {
             continue;
         }
         if (!is_other) {
@@ -51,8 +60,35 @@ static void on_result(struct receive_side *side, struct link *link,
         log_warn("transfer", "rid %lld: result with an unknown code",
                  (long long)result.prefix.rid);
     }
+    side->options.stats->received_slices +=
+        result.prefix.code == WIRE_RESULT_SUCCESS;
     struct rx_event event = {.kind = RX_RESULT, .now = now, .result = &result};
     receive_side_step(side, slot, &event);
+}
+
+/* Only of the attempt that waits for it, and once: the tokens of another one
+ * never get to the engine (transfer.md I25). */
+static void on_aux(struct receive_side *side, struct link *link,
+                   const struct wire_header *header, struct span body,
+                   uint64_t now)
+{
+    struct why why = {0};
+    struct transfer_aux *aux = NULL;
+    enum err err = transfer_aux_decode(body, &why, &aux);
+    if (err) {
+        control_drop(link, "%s", why.text);
+        return;
+    }
+    struct receive_slot *slot =
+        receive_side_find(side, link->incarnation, header->rid);
+    if (slot == NULL || header->attempt != slot->session.attempt ||
+        !rx_session_awaits_aux(&slot->session)) {
+        side->options.stats->frames_dropped++;
+        mem_free(aux);
+        return;
+    }
+    slot->aux = aux;
+    receive_side_simple_step(side, slot, RX_AUX, now);
 }
 
 void receive_side_frame(struct receive_side *side, struct link *link,
@@ -61,6 +97,10 @@ void receive_side_frame(struct receive_side *side, struct link *link,
 {
     if (header->type == WIRE_KV_RESULT) {
         on_result(side, link, header, body, now);
+        return;
+    }
+    if (header->type == WIRE_AUX_RESULT) {
+        on_aux(side, link, header, body, now);
         return;
     }
     struct receive_slot *slot =

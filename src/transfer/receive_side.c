@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "transfer/slice.h"
 #include "wire/bytes.h"
 #include "wire/cancel.h"
 #include "wire/recv_request.h"
@@ -92,6 +93,15 @@ void receive_side_connected(struct receive_side *side,
                             struct receive_slot *slot, const struct link *link,
                             uint64_t now)
 {
+    if (slot->session.sender_incarnation == 0) {
+        if (receive_side_find(side, link->incarnation, slot->session.rid) !=
+            NULL) {
+            receive_side_fail(side, slot, AGREE_REASON_REFUSED,
+                              "this rid is being received", now);
+            return;
+        }
+        slot->session.sender_incarnation = link->incarnation;
+    }
     slot->lane = link->lane;
     receive_side_simple_step(side, slot, RX_CONNECTED, now);
 }
@@ -111,21 +121,31 @@ static void connect_sender(struct receive_side *side, struct receive_slot *slot,
     }
 }
 
-static void build_list(struct receive_side *side,
-                       const struct receive_slot *slot, uint32_t block_count)
+static uint32_t block_size(const struct receive_side *side)
 {
-    buf_reset(&side->list);
-    for (uint32_t i = 0; i < block_count; i++) {
-        int64_t page = transfer_blocks_page(&slot->session.blocks, i);
-        wire_write_u64(&side->list, (uint64_t)page);
-    }
+    return side->options.transfer->groups[0].pool.layout.tokens_per_block;
 }
 
-static uint32_t prompt_blocks(const struct receive_side *side,
-                              uint32_t prompt_tokens)
+/* Dense lists, group after group, in one buffer. */
+static void build_lists(struct receive_side *side,
+                        const struct receive_slot *slot,
+                        struct wire_recv_request *request)
 {
-    uint32_t each = side->options.transfer->pool.layout.tokens_per_block;
-    return prompt_tokens / each + (prompt_tokens % each != 0);
+    const struct rx_session *session = &slot->session;
+    buf_reset(&side->list);
+    for (uint32_t i = 0; i < session->group_count * request->block_count; i++) {
+        int64_t page = transfer_blocks_page(
+            &session->groups[i / request->block_count].blocks,
+            i % request->block_count);
+        wire_write_u64(&side->list, (uint64_t)page);
+    }
+    CHECK(!buf_error(&side->list));
+    size_t size = (size_t)8 * request->block_count;
+    request->group_count = session->group_count;
+    for (uint32_t i = 0; i < session->group_count; i++) {
+        request->groups[i] =
+            span_slice(buf_span(&side->list), size * i, size * (i + 1));
+    }
 }
 
 static void advertise(struct receive_side *side, struct receive_slot *slot,
@@ -137,13 +157,12 @@ static void advertise(struct receive_side *side, struct receive_slot *slot,
     struct wire_recv_request request = {
         .rid = session->rid,
         .prompt_tokens = slot->prompt_tokens,
-        .block_count = prompt_blocks(side, slot->prompt_tokens),
+        .block_count =
+            transfer_blocks_of(slot->prompt_tokens, block_size(side)),
         .style = slot->style,
         .capabilities = WIRE_ACCEPTS_SLICES,
-        .group_count = 1,
     };
-    build_list(side, slot, request.block_count);
-    request.groups[0] = buf_span(&side->list);
+    build_lists(side, slot, &request);
     snprintf(request.reply_endpoint, sizeof(request.reply_endpoint), "%s",
              control_endpoint(side->control));
     buf_reset(&side->body);
@@ -182,7 +201,7 @@ static void report(struct receive_side *side, struct receive_slot *slot,
         .word = session->word,
         .reason = session->reason,
         .moved_bytes = session->moved_bytes,
-        .moved_blocks = session->seen_count,
+        .moved_blocks = rx_session_seen_count(session),
         .started_ns = session->started_ns,
         .ended_ns = now,
         .backend = transfer_backend_name(side->options.transfer->backend),
@@ -193,6 +212,9 @@ static void report(struct receive_side *side, struct receive_slot *slot,
         snprintf(out->text, sizeof(out->text), "receiving KV: %s%s%.80s",
                  agree_reason_name(session->reason),
                  slot->text[0] != 0 ? ": " : "", slot->text);
+    } else if (session->word & AGREE_TERMINAL) {
+        out->aux = slot->aux; /* the engine's now */
+        slot->aux = NULL;
     }
     slot->reporter.is_due = true;
     /* What does not fit now is tried again at the next tick. */
@@ -218,6 +240,8 @@ static void end(struct receive_side *side, struct receive_slot *slot)
     stats->received_bytes += session->moved_bytes;
     stats->integrity_failures +=
         is_failed && session->reason == AGREE_REASON_INTEGRITY;
+    mem_free(slot->aux);
+    slot->aux = NULL;
     slot->is_verifying = false;
     slot->has_ended = true;
     free_if_told(side, slot);
@@ -226,7 +250,7 @@ static void end(struct receive_side *side, struct receive_slot *slot)
 static void start_verify(struct receive_side *side, struct receive_slot *slot)
 {
     slot->is_verifying = true;
-    slot->verify_next = 0;
+    slot->verify_group = slot->verify_next = 0;
     side->options.wake(side->options.context);
 }
 
@@ -278,8 +302,8 @@ static void reject(struct receive_side *side,
     }
 }
 
-static struct receive_slot *take_slot(struct receive_side *side,
-                                      uint32_t block_count)
+/* A free one with room for the marks of so many blocks, cleared. */
+static struct receive_slot *take_slot(struct receive_side *side, uint32_t count)
 {
     struct receive_slot *slot = NULL;
     for (uint32_t i = 0; i < side->slot_count && slot == NULL; i++) {
@@ -288,19 +312,39 @@ static struct receive_slot *take_slot(struct receive_side *side,
     if (slot == NULL) {
         return NULL;
     }
-    if (block_count > slot->seen_capacity) {
-        void *seen =
-            mem_try_resize(slot->seen, block_count * sizeof(slot->seen[0]));
+    if (count > slot->seen_capacity) {
+        void *seen = mem_try_resize(slot->seen, count * sizeof(slot->seen[0]));
         if (seen == NULL) {
             return NULL;
         }
         slot->seen = seen;
-        slot->seen_capacity = block_count;
+        slot->seen_capacity = count;
     }
-    if (block_count > 0) {
-        memset(slot->seen, 0, block_count * sizeof(slot->seen[0]));
+    if (count > 0) {
+        memset(slot->seen, 0, count * sizeof(slot->seen[0]));
     }
     return slot;
+}
+
+/* Blocks past the prompt's end are the receiver's own affair. */
+static void fill_groups(struct receive_side *side, struct receive_slot *slot,
+                        const struct transfer_command *command, uint32_t count)
+{
+    struct rx_session *session = &slot->session;
+    const struct transfer_options *transfer = side->options.transfer;
+    session->group_count = transfer->group_count;
+    for (uint32_t i = 0; i < transfer->group_count; i++) {
+        const struct kv_life *life = &transfer->groups[i].life;
+        session->groups[i] = (struct rx_group){
+            .blocks = {command->pages[i], 0, count},
+            .seen = count > 0 ? slot->seen + (size_t)i * count : NULL,
+            .sink_end = transfer_blocks_of(life->sink_tokens, block_size(side)),
+            .stale_end = transfer_stale_end(life, command->prompt_tokens,
+                                            block_size(side)),
+        };
+        CHECK(transfer_blocks_are_valid(&session->groups[i].blocks,
+                                        transfer->groups[i].pool.page_count));
+    }
 }
 
 static void fill_slot(struct receive_side *side, struct receive_slot *slot,
@@ -314,6 +358,7 @@ static void fill_slot(struct receive_side *side, struct receive_slot *slot,
     slot->reporter = (struct reporter){0};
     slot->lane = "";
     slot->text[0] = 0;
+    slot->aux = NULL;
     slot->is_verifying = false;
     memcpy(slot->endpoint, command->sender_endpoint, sizeof(slot->endpoint));
     slot->endpoint[sizeof(slot->endpoint) - 1] = 0;
@@ -325,40 +370,59 @@ static void fill_slot(struct receive_side *side, struct receive_slot *slot,
         .deadline_ns = command->deadline_ns,
         .started_ns = now,
         .grace_ns = side->options.transfer->grace_ns,
-        .blocks = {command->pages, command->first_block, command->block_count},
-        .seen = slot->seen,
+        .wants_aux = command->is_generation_first,
     };
-    rx_session_init(&slot->session);
-    side->options.stats->receives_started++;
+}
+
+/* One that may meet any process at its endpoint counts for that endpoint. */
+static bool is_being_received(struct receive_side *side,
+                              const struct transfer_command *command)
+{
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        const struct receive_slot *slot = &side->slots[i];
+        if (!receive_slot_is_live(slot) || slot->session.rid != command->rid) {
+            continue;
+        }
+        uint64_t other = slot->session.sender_incarnation;
+        bool is_same = other == command->sender_incarnation;
+        bool is_open = other == 0 || command->sender_incarnation == 0;
+        if ((is_same && other != 0) ||
+            (is_open &&
+             strcmp(slot->endpoint, command->sender_endpoint) == 0)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void receive_side_command(struct receive_side *side,
                           const struct transfer_command *command, uint64_t now)
 {
-    struct transfer_blocks blocks = {command->pages, command->first_block,
-                                     command->block_count};
-    uint32_t whole = prompt_blocks(side, command->prompt_tokens);
+    uint32_t group_count = side->options.transfer->group_count;
+    uint32_t whole =
+        transfer_blocks_of(command->prompt_tokens, block_size(side));
     CHECK(command->rid >= 0);
     CHECK(command->prompt_tokens > 0);
-    CHECK(command->first_block <= whole);
-    CHECK(command->block_count <= whole - command->first_block);
-    CHECK(transfer_blocks_are_valid(&blocks,
-                                    side->options.transfer->pool.page_count));
-    if (whole > WIRE_BLOCK_COUNT_MAX) {
+    CHECK(command->group_count == group_count);
+    if ((uint64_t)whole * group_count > WIRE_BLOCK_COUNT_MAX) {
         reject(side, command, "the prompt has too many blocks");
         return;
     }
-    if (receive_side_find(side, command->sender_incarnation, command->rid) !=
-        NULL) {
+    if (is_being_received(side, command)) {
         reject(side, command, "this rid is being received");
         return;
     }
-    struct receive_slot *slot = take_slot(side, command->block_count);
+    uint32_t count =
+        command->block_count < whole ? command->block_count : whole;
+    struct receive_slot *slot = take_slot(side, group_count * count);
     if (slot == NULL) {
         reject(side, command, "too many at once");
         return;
     }
     fill_slot(side, slot, command, now);
+    fill_groups(side, slot, command, count);
+    rx_session_init(&slot->session);
+    side->options.stats->receives_started++;
     receive_side_simple_step(side, slot, RX_START, now);
 }
 

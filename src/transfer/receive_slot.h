@@ -16,10 +16,11 @@ struct receive_slot {
     struct reporter reporter;
     const char *lane;
     char text[96]; /* why, when a peer or the system said so */
-    struct rx_block *seen; /* (seen_capacity); keeps its memory */
+    struct transfer_aux *aux; /* ours until it is reported; or NULL */
+    struct rx_block *seen; /* (seen_capacity), group after group; stays */
     uint32_t seen_capacity;
     bool is_verifying;
-    uint32_t verify_next;
+    uint32_t verify_group, verify_next; /* the next ordinal to look at */
 };
 
 struct receive_side {
@@ -29,6 +30,7 @@ struct receive_side {
     uint32_t slot_count;
     struct receive_slot *slots;
     struct mourners mourners;
+    uint32_t verify_slot; /* whose turn it is */
     struct buf list, body;
 };
 
@@ -55,6 +57,8 @@ void receive_side_simple_step(struct receive_side *side,
 /* The sender cannot be reached, for a reason to be told. */
 void receive_side_fail(struct receive_side *side, struct receive_slot *slot,
                        uint8_t reason, const char *text, uint64_t now);
+/* The sender is registered. Who did not know whom it would meet knows now; it
+ * fails if that one serves its rid already. */
 void receive_side_connected(struct receive_side *side,
                             struct receive_slot *slot, const struct link *link,
                             uint64_t now);

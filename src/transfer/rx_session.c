@@ -3,9 +3,26 @@
 #include "agree/word.h"
 #include "base/check.h"
 
+static bool is_needed(const struct rx_group *group, uint32_t ordinal)
+{
+    return ordinal < group->sink_end || ordinal >= group->stale_end;
+}
+
+static uint32_t count_needed(const struct rx_group *group)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < group->blocks.count; i++) {
+        count += group->blocks.pages[i] != KV_PAGE_NONE &&
+                 is_needed(group, group->blocks.first + i);
+    }
+    return count;
+}
+
 void rx_session_init(struct rx_session *session)
 {
-    session->need_count = transfer_blocks_count(&session->blocks);
+    for (uint32_t i = 0; i < session->group_count; i++) {
+        session->groups[i].need_count = count_needed(&session->groups[i]);
+    }
     session->task = RECEIVE_TASK_INIT;
     session->owner = OWNER_NEW;
     session->exposure = EXPOSURE_NONE;
@@ -103,48 +120,49 @@ static void on_sent(struct rx_session *session)
 
 /* Notes the blocks of one slice. False: a block that is not ours, not wanted,
  * or was there before. */
-static bool take_digests(struct rx_session *session,
-                         const struct wire_result *result)
+static bool take_digests(struct rx_group *group,
+                         const struct wire_result *result, uint32_t index)
 {
-    for (uint32_t i = 0; i < result->digest_count; i++) {
-        struct wire_digest digest = wire_result_digest(result, i);
-        if (transfer_blocks_page(&session->blocks, digest.ordinal) ==
+    for (uint32_t i = 0; i < result->groups[index].digest_count; i++) {
+        struct wire_digest digest = wire_result_digest(result, index, i);
+        if (transfer_blocks_page(&group->blocks, digest.ordinal) ==
             KV_PAGE_NONE) {
             return false;
         }
         struct rx_block *block =
-            &session->seen[digest.ordinal - session->blocks.first];
+            &group->seen[digest.ordinal - group->blocks.first];
         if (block->is_seen) {
             return false;
         }
         *block = (struct rx_block){digest.crc32c, true};
-        session->seen_count++;
+        group->seen_count++;
+        group->needed_count += is_needed(group, digest.ordinal);
     }
-    return true;
+    return group->seen_count == result->groups[index].blocks_so_far;
 }
 
+/* The sender counts as we do, slice by slice. */
 static bool take_slice(struct rx_session *session,
                        const struct wire_result *result)
 {
-    if (result->slice_index >= RX_SLICE_COUNT_MAX) {
-        return false;
-    }
-    uint64_t bit = (uint64_t)1 << result->slice_index;
-    bool is_new = !(session->slices_seen & bit);
-    session->slices_seen |= bit;
+    bool is_next = result->slice_index == session->slice_count &&
+                   result->group_count == session->group_count;
+    session->slice_count++;
     session->moved_bytes += (uint64_t)result->prefix.bytes;
-    return is_new && take_digests(session, result);
+    for (uint32_t i = 0; is_next && i < session->group_count; i++) {
+        is_next = take_digests(&session->groups[i], result, i);
+    }
+    return is_next && result->bytes_so_far == session->moved_bytes;
 }
 
-/* All slices, all blocks, and the sender counted the same (transfer.md 3.8). */
-static bool is_complete(const struct rx_session *session,
-                        const struct wire_result *result)
+/* All blocks that will be read, and the first tokens. */
+static bool has_all(const struct rx_session *session)
 {
-    uint32_t slice_count = (uint32_t)__builtin_popcountll(session->slices_seen);
-    return slice_count == result->slices_total &&
-           session->seen_count == session->need_count &&
-           result->blocks_so_far == session->need_count &&
-           result->bytes_so_far == session->moved_bytes;
+    bool has = session->has_aux || !session->wants_aux;
+    for (uint32_t i = 0; i < session->group_count; i++) {
+        has &= session->groups[i].needed_count == session->groups[i].need_count;
+    }
+    return has;
 }
 
 static void on_success(struct rx_session *session, const struct rx_event *event,
@@ -159,7 +177,8 @@ static void on_success(struct rx_session *session, const struct rx_event *event,
         }
         return;
     }
-    if (!is_right || !is_complete(session, result)) {
+    if (!is_right || session->slice_count != result->slices_total ||
+        !has_all(session)) {
         fail(session, event, AGREE_REASON_INTEGRITY, false);
     }
     if (is_over(session)) {
@@ -207,6 +226,12 @@ static void on_result(struct rx_session *session, const struct rx_event *event,
          result->reason == AGREE_REASON_PEER_CANCEL ||
              result->reason == AGREE_REASON_USER_CANCEL);
     move_owner(session, is_drained ? OWNER_REPORT_LAST : OWNER_REPORT);
+}
+
+bool rx_session_awaits_aux(const struct rx_session *session)
+{
+    return session->wants_aux && !session->has_aux && !is_over(session) &&
+           session->owner == OWNER_OPEN;
 }
 
 static void on_verified(struct rx_session *session,
@@ -276,6 +301,10 @@ static void apply(struct rx_session *session, const struct rx_event *event,
     case RX_RESULT:
         on_result(session, event, actions);
         break;
+    case RX_AUX:
+        CHECK(rx_session_awaits_aux(session));
+        session->has_aux = true;
+        break;
     case RX_VERIFIED:
         on_verified(session, event);
         break;
@@ -322,7 +351,16 @@ void rx_session_step(struct rx_session *session, const struct rx_event *event,
 enum receive_status rx_session_status(const struct rx_session *session)
 {
     return transfer_receive_status(session->word & AGREE_CANCEL, session->task,
-                                   false, false);
+                                   session->wants_aux, session->has_aux);
+}
+
+uint32_t rx_session_seen_count(const struct rx_session *session)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < session->group_count; i++) {
+        count += session->groups[i].seen_count;
+    }
+    return count;
 }
 
 bool rx_session_is_valid(const struct rx_session *session)
@@ -330,8 +368,7 @@ bool rx_session_is_valid(const struct rx_session *session)
     bool is_drained = transfer_owner_is_drained(session->owner);
     bool is_success =
         (session->word & AGREE_TERMINAL) && !(session->word & AGREE_FAILED);
-    return session->seen_count <= session->need_count &&
-           (!(session->word & AGREE_QUIET) || is_drained) &&
-           (!is_success || session->seen_count == session->need_count) &&
+    return (!(session->word & AGREE_QUIET) || is_drained) &&
+           (!is_success || has_all(session)) &&
            (session->word == 0 || agree_word_is_legal(session->word));
 }

@@ -3,7 +3,12 @@
  * with its time in, actions out (transfer.md 1.6.5, 1.6.6, 6.3).
  *
  *   CONNECT -> CONNECTED -> ADVERTISE -> SENT
- *     -> RESULT ... RESULT(last) -> VERIFY -> VERIFIED -> REPORT T|Q, END
+ *     -> RESULT ... AUX, RESULT(last) -> VERIFY -> VERIFIED -> REPORT T|Q, END
+ *
+ * Results come in order on one connection, so what is kept of them is a count:
+ * one out of turn is a contradiction and ends the request. The last one must
+ * find all slices, all blocks that decoding needs and, generation-first, the
+ * first tokens.
  *
  * From ADVERTISE on the sender may write. A cancel, deadline or lost sender
  * ends the request at once (T|F), but its pages are quiet (Q) only with proof:
@@ -13,10 +18,11 @@
 #include <stdint.h>
 
 #include "transfer/pairing.h"
+#include "transfer/port.h"
 #include "transfer/state.h"
 #include "wire/result.h"
 
-enum { RX_ACTION_COUNT_MAX = 8, RX_SLICE_COUNT_MAX = 64 };
+enum { RX_ACTION_COUNT_MAX = 8 };
 
 /* What results said of one block ordinal. */
 struct rx_block {
@@ -32,13 +38,21 @@ struct rx_session {
     uint64_t deadline_ns; /* 0: none */
     uint64_t started_ns;
     uint64_t grace_ns;
-    struct transfer_blocks blocks; /* the engine's, until Q */
-    struct rx_block *seen; /* (blocks.count), the caller's, zeroed */
-    uint32_t need_count; /* entries of `blocks` that are a page */
+    uint32_t group_count;
+    struct rx_group {
+        struct transfer_blocks blocks; /* the engine's, until Q */
+        struct rx_block *seen; /* (blocks.count), the caller's, zeroed */
+        /* Of the blocks that are wanted, [sink_end, stale_end) may stay away:
+         * nobody will read them (transfer.md 3.8). */
+        uint32_t sink_end, stale_end;
+        uint32_t need_count; /* wanted, and not of those */
+        uint32_t needed_count, seen_count; /* of what arrived */
+    } groups[TRANSFER_GROUP_COUNT_MAX];
+    bool wants_aux; /* generation-first */
 
     uint8_t task, owner, exposure; /* transfer/state.h */
-    uint64_t slices_seen; /* a bit a slice index */
-    uint32_t seen_count;
+    uint32_t slice_count; /* results so far */
+    bool has_aux;
     uint64_t moved_bytes;
 
     uint8_t word; /* AGREE_* */
@@ -52,6 +66,7 @@ enum rx_event_kind {
     RX_UNREACHABLE, /* no use: reason */
     RX_SENT, /* answers ADVERTISE */
     RX_RESULT, /* result, of this rid and attempt */
+    RX_AUX, /* the first tokens; only while rx_session_awaits_aux */
     RX_VERIFIED, /* answers VERIFY: is_right */
     RX_CANCEL, /* by our engine */
     RX_PEER_CANCEL, /* the sender's engine gave up; its result follows */
@@ -83,9 +98,13 @@ struct rx_actions {
 };
 
 /* The caller fills request, rid, sender_incarnation, attempt, deadline_ns,
- * started_ns, grace_ns, blocks and seen; the rest is 0. */
+ * started_ns, grace_ns, wants_aux, group_count and of each group blocks, seen,
+ * sink_end and stale_end; the rest is 0. */
 void rx_session_init(struct rx_session *session);
 void rx_session_step(struct rx_session *session, const struct rx_event *event,
                      struct rx_actions *actions_out);
+/* Not there yet, and it may still come. */
+bool rx_session_awaits_aux(const struct rx_session *session);
+uint32_t rx_session_seen_count(const struct rx_session *session);
 enum receive_status rx_session_status(const struct rx_session *session);
 bool rx_session_is_valid(const struct rx_session *session);

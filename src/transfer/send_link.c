@@ -1,6 +1,7 @@
 #include "agree/word.h"
 #include "base/log.h"
 #include "transfer/send_slot.h"
+#include "transfer/slice.h"
 #include "wire/cancel.h"
 
 /* A newer attempt of the same receiver takes the place of one that waits. */
@@ -14,8 +15,13 @@ static enum err store(struct send_side *side, struct link *link,
         known->attempt < attempt) {
         transfer_advert_move(known, ADVERT_CLOSE);
     }
+    uint32_t page_counts[TRANSFER_GROUP_COUNT_MAX];
+    for (uint32_t i = 0; i < link->group_count; i++) {
+        page_counts[i] = link->groups[i].page_count;
+    }
     return transfer_adverts_store(side->adverts, link->incarnation, attempt,
-                                  request, link->page_count, now, advert_out);
+                                  request, page_counts, link->group_count, now,
+                                  advert_out);
 }
 
 static void on_advert(struct send_side *side, struct transfer_advert *advert,
@@ -25,8 +31,7 @@ static void on_advert(struct send_side *side, struct transfer_advert *advert,
     if (advert->state == ADVERT_BOUND || slot == NULL) {
         return; /* said before, or waits for its session */
     }
-    bool is_free = slot->advert == NULL &&
-                   slot->session.prompt_tokens == advert->prompt_tokens;
+    bool is_free = slot->advert == NULL && send_side_fits(slot, advert);
     if (is_free) {
         send_side_bind(side, slot, advert, now);
     } else {
@@ -50,6 +55,20 @@ static const char *why_none_comes(struct send_side *side,
     return request->style == WIRE_CONTEXT_FIRST ? "it is not here" : NULL;
 }
 
+static enum err check_prompt(const struct send_side *side,
+                             const struct wire_recv_request *request,
+                             struct why *why)
+{
+    uint32_t each =
+        side->options.transfer->groups[0].pool.layout.tokens_per_block;
+    return request->block_count ==
+                   transfer_blocks_of(request->prompt_tokens, each)
+               ? OK
+               : why_say(why, ERR_INVALID,
+                         "request data: block_count: %u, not that of %u tokens",
+                         request->block_count, request->prompt_tokens);
+}
+
 static void on_request(struct send_side *side, struct link *link,
                        const struct wire_header *header, struct span body,
                        uint64_t now)
@@ -57,6 +76,7 @@ static void on_request(struct send_side *side, struct link *link,
     struct wire_recv_request request;
     struct why why = {0};
     enum err err = wire_recv_request_decode(body, &why, &request);
+    err = err ? err : check_prompt(side, &request, &why);
     if (header->rid < 0 || (!err && request.rid != header->rid)) {
         control_drop(link, "request data: rid is wrong");
         return;
@@ -68,6 +88,11 @@ static void on_request(struct send_side *side, struct link *link,
     struct transfer_advert *advert = NULL;
     if (!err && cause == NULL) {
         err = store(side, link, header->attempt, &request, now, &advert);
+        if (err == ERR_INVALID) {
+            why_say(&why, err,
+                    "request data: block_ids_per_layer_groups: a page outside "
+                    "its pool, or not one list a life cycle");
+        }
     }
     if (err) {
         cause = why.text[0] != 0 ? why.text : err_name(err);
@@ -115,6 +140,13 @@ static void on_cancel(struct send_side *side, struct link *link,
     }
     if (is_known && advert->state == ADVERT_STORED) {
         transfer_advert_move(advert, ADVERT_CLOSE);
+    }
+    if (slot != NULL && slot->advert == NULL) {
+        /* Its request may still be on its way, by an older connection: it must
+         * find nothing then, for its pages are somebody else's after this
+         * answer. */
+        struct tx_event event = {.kind = TX_PEER_CANCEL, .now = now};
+        send_side_step(side, slot, &event);
     }
     if (slot == NULL) {
         transfer_tombstones_add(side->tombstones, header->rid,

@@ -1,14 +1,15 @@
 #include "transfer/send_slot.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "agree/word.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "wire/result.h"
+#include "transfer/slice.h"
 
-enum { TOMBSTONE_COUNT = 65536 };
+enum { TOMBSTONE_COUNT = 65536, ANSWERED_COUNT = 4096 };
 
 struct send_side *send_side_create(const struct send_side_options *options)
 {
@@ -20,6 +21,8 @@ struct send_side *send_side_create(const struct send_side_options *options)
     side->adverts = transfer_adverts_create(2 * transfer->send_count_max);
     side->tombstones =
         transfer_tombstones_create(TOMBSTONE_COUNT, 2 * transfer->grace_ns);
+    side->answered =
+        transfer_tombstones_create(ANSWERED_COUNT, 2 * transfer->grace_ns);
     buf_init(&side->body, WIRE_BODY_SIZE_MAX);
     return side;
 }
@@ -36,6 +39,7 @@ void send_side_destroy(struct send_side *side)
     }
     transfer_adverts_destroy(side->adverts);
     transfer_tombstones_destroy(side->tombstones);
+    transfer_tombstones_destroy(side->answered);
     buf_finish(&side->body);
     mem_free(side->slots);
     mem_free(side);
@@ -61,60 +65,7 @@ struct send_slot *send_side_find(struct send_side *side, int64_t rid)
     return NULL;
 }
 
-/* -------- telling the receiver -------- */
-
-static void send_body(struct send_side *side, struct link *link, int64_t rid,
-                      uint32_t attempt)
-{
-    CHECK(!buf_error(&side->body));
-    /* A failure has dropped the link, which the session hears of. */
-    IGNORE(control_send(link, WIRE_KV_RESULT, rid, attempt,
-                        buf_span(&side->body)));
-}
-
-void send_side_abort(struct send_side *side, struct link *link, int64_t rid,
-                     uint32_t attempt, int64_t receiver_slice, uint8_t reason)
-{
-    struct wire_result result =
-        wire_result_abort(0, rid, receiver_slice, reason, WIRE_RESULT_DRAINED);
-    buf_reset(&side->body);
-    wire_result_encode(&result, &side->body);
-    send_body(side, link, rid, attempt);
-}
-
-static void send_result(struct send_side *side, struct send_slot *slot,
-                        const struct tx_action *action)
-{
-    const struct tx_session *session = &slot->session;
-    const struct transfer_advert *advert = slot->advert;
-    bool is_success = action->code == WIRE_RESULT_SUCCESS;
-    struct wire_result result = {
-        .prefix = {.rid = session->rid,
-                   .receiver_slice = advert->receiver_slice,
-                   .is_last = action->is_last,
-                   .code = (enum wire_result_code)action->code,
-                   .bytes = (int64_t)action->bytes},
-        .slice_index = action->slice,
-        .slices_total = action->is_last ? session->slice_count : 0,
-        .flags = action->is_drained ? WIRE_RESULT_DRAINED : 0,
-        .reason = session->reason,
-        .blocks_so_far = session->blocks_so_far,
-        .bytes_so_far = session->bytes_so_far,
-        .digest_count = is_success ? slot->pair_count : 0,
-    };
-    buf_reset(&side->body);
-    wire_result_encode(&result, &side->body);
-    for (uint32_t i = 0; i < result.digest_count; i++) {
-        struct wire_digest digest = {slot->pairs[i].ordinal,
-                                     slot->pieces[i].crc32c};
-        wire_result_digest_encode(digest, &side->body);
-    }
-    if (slot->link != NULL) {
-        send_body(side, slot->link, session->rid, advert->attempt);
-    }
-}
-
-/* -------- carrying out -------- */
+/* -------- telling the engine -------- */
 
 static void report(struct send_side *side, struct send_slot *slot, uint64_t now)
 {
@@ -124,7 +75,8 @@ static void report(struct send_side *side, struct send_slot *slot, uint64_t now)
         .request = session->request,
         .word = session->word,
         .reason = session->reason,
-        .slice_index = session->next_slice - (session->is_writing ? 1 : 0),
+        .is_awaited = session->is_advertised,
+        .slice_index = session->drained_count,
         .moved_bytes = session->bytes_so_far,
         .moved_blocks = (uint32_t)session->blocks_so_far,
         .started_ns = session->started_ns,
@@ -150,6 +102,13 @@ static void free_if_told(struct send_side *side, struct send_slot *slot)
     }
 }
 
+static void note_answered(struct send_side *side, uint64_t request,
+                          uint64_t now)
+{
+    transfer_tombstones_add(side->answered, (int64_t)request,
+                            TRANSFER_TOMBSTONE_ENDED, now);
+}
+
 static void end(struct send_side *side, struct send_slot *slot, uint64_t now)
 {
     const struct tx_session *session = &slot->session;
@@ -163,67 +122,11 @@ static void end(struct send_side *side, struct send_slot *slot, uint64_t now)
     }
     transfer_tombstones_add(side->tombstones, session->rid,
                             TRANSFER_TOMBSTONE_ENDED, now);
+    note_answered(side, session->request, now);
+    mem_free(slot->aux);
+    slot->aux = NULL;
     slot->has_ended = true;
     free_if_told(side, slot);
-}
-
-static enum err reserve(struct send_slot *slot, uint32_t count)
-{
-    if (count <= slot->capacity) {
-        return OK;
-    }
-    void *pairs = mem_try_resize(slot->pairs, count * sizeof(slot->pairs[0]));
-    slot->pairs = pairs != NULL ? pairs : slot->pairs;
-    void *pieces =
-        mem_try_resize(slot->pieces, count * sizeof(slot->pieces[0]));
-    slot->pieces = pieces != NULL ? pieces : slot->pieces;
-    if (pairs == NULL || pieces == NULL) {
-        return ERR_NO_MEMORY;
-    }
-    slot->capacity = count;
-    return OK;
-}
-
-static void build_pieces(struct send_slot *slot, const struct tx_slice *slice,
-                         size_t page_bytes)
-{
-    struct transfer_blocks source = {slice->pages, slice->first_block,
-                                     slice->block_count};
-    slot->pair_count =
-        transfer_pair_blocks(&source, &slot->advert->blocks, slot->pairs);
-    for (uint32_t i = 0; i < slot->pair_count; i++) {
-        slot->pieces[i] = (struct transfer_piece){
-            .source_offset = page_bytes * (size_t)slot->pairs[i].source,
-            .target_offset = page_bytes * (size_t)slot->pairs[i].target,
-            .size = page_bytes,
-        };
-    }
-}
-
-static void start_write(struct send_side *side, struct send_slot *slot,
-                        uint32_t index, uint64_t now)
-{
-    const struct tx_slice *slice = &slot->session.slices[index];
-    bool is_ready = slot->link != NULL && !slot->link->is_closing &&
-                    slot->link->backend_peer != NULL;
-    if (!is_ready || reserve(slot, slice->block_count)) {
-        struct tx_event event = {
-            .kind = TX_REFUSED, .now = now, .reason = AGREE_REASON_TRANSPORT};
-        send_side_step(side, slot, &event);
-        return;
-    }
-    build_pieces(slot, slice, side->options.transfer->pool.page_bytes);
-    slot->lane = transfer_backend_peer_lane(slot->link->backend_peer);
-    slot->write = (struct transfer_write){
-        .peer = slot->link->backend_peer,
-        .pieces = slot->pieces,
-        .piece_count = slot->pair_count,
-        .context = slot,
-    };
-    transfer_backend_write(side->options.transfer->backend, &slot->write);
-    struct tx_event event = {.kind = TX_SUBMITTED, .now = now};
-    send_side_step(side, slot, &event);
-    side->options.wake(side->options.context);
 }
 
 void send_side_step(struct send_side *side, struct send_slot *slot,
@@ -235,10 +138,13 @@ void send_side_step(struct send_side *side, struct send_slot *slot,
         const struct tx_action *action = &actions.items[i];
         switch (action->kind) {
         case TX_WRITE:
-            start_write(side, slot, action->slice, event->now);
+            send_side_write(side, slot, event->now);
+            break;
+        case TX_AUX:
+            send_side_tell_aux(side, slot);
             break;
         case TX_RESULT:
-            send_result(side, slot, action);
+            send_side_tell(side, slot, action);
             break;
         case TX_REPORT:
             report(side, slot, event->now);
@@ -250,22 +156,6 @@ void send_side_step(struct send_side *side, struct send_slot *slot,
     }
 }
 
-void send_side_written(struct send_side *side, struct transfer_write *write,
-                       uint64_t now)
-{
-    struct send_slot *slot = write->context;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < write->piece_count; i++) {
-        bytes += write->pieces[i].size;
-    }
-    struct tx_event event = {.kind = TX_WRITTEN,
-                             .now = now,
-                             .outcome = write->outcome,
-                             .blocks = write->piece_count,
-                             .bytes = bytes};
-    send_side_step(side, slot, &event);
-}
-
 /* -------- commands -------- */
 
 void send_side_bind(struct send_side *side, struct send_slot *slot,
@@ -274,48 +164,71 @@ void send_side_bind(struct send_side *side, struct send_slot *slot,
     transfer_advert_move(advert, ADVERT_BIND);
     slot->advert = advert;
     slot->link = advert->owner;
-    struct tx_event event = {.kind = TX_ADVERTISED, .now = now};
+    struct tx_event event = {.kind = TX_ADVERTISED,
+                             .now = now,
+                             .wants_aux =
+                                 advert->style == WIRE_GENERATION_FIRST};
     send_side_step(side, slot, &event);
+}
+
+/* An offer may not know the prompt yet; the first slice does. */
+static void set_prompt(struct send_side *side, struct send_slot *slot,
+                       uint32_t prompt_tokens)
+{
+    const struct transfer_options *transfer = side->options.transfer;
+    struct tx_session *session = &slot->session;
+    session->prompt_tokens = prompt_tokens;
+    session->block_count = transfer_blocks_of(
+        prompt_tokens, transfer->groups[0].pool.layout.tokens_per_block);
+    session->is_streaming = false;
+    for (uint32_t i = 0; i < transfer->group_count; i++) {
+        session->is_streaming |= send_side_streams(side, i, prompt_tokens);
+    }
 }
 
 static struct send_slot *open_slot(struct send_side *side,
                                    const struct transfer_command *command,
                                    uint64_t now)
 {
-    for (uint32_t i = 0; i < side->slot_count; i++) {
-        struct send_slot *slot = &side->slots[i];
-        if (slot->is_used) {
-            continue;
-        }
-        slot->is_used = true;
-        slot->has_ended = false;
-        slot->advert = NULL;
-        slot->link = NULL;
-        slot->lane = "";
-        slot->pair_count = 0;
-        slot->reporter = (struct reporter){0};
-        tx_session_init(&slot->session, command->request, command->rid, now,
-                        command->deadline_ns, side->options.transfer->grace_ns,
-                        command->prompt_tokens);
-        side->options.stats->sends_started++;
-        return slot;
+    struct send_slot *slot = NULL;
+    for (uint32_t i = 0; i < side->slot_count && slot == NULL; i++) {
+        slot = side->slots[i].is_used ? NULL : &side->slots[i];
     }
-    return NULL;
+    if (slot == NULL) {
+        return NULL;
+    }
+    *slot = (struct send_slot){
+        .is_used = true,
+        .lane = "",
+        .pairs = slot->pairs,
+        .pieces = slot->pieces,
+        .capacity = slot->capacity,
+        .session = {.request = command->request,
+                    .rid = command->rid,
+                    .deadline_ns = command->deadline_ns,
+                    .started_ns = now,
+                    .grace_ns = side->options.transfer->grace_ns},
+    };
+    set_prompt(side, slot, command->prompt_tokens);
+    side->options.stats->sends_started++;
+    return slot;
 }
 
 static void reject(struct send_side *side,
-                   const struct transfer_command *command, uint8_t reason,
+                   const struct transfer_command *command, uint64_t now,
                    const char *text)
 {
     struct transfer_report report = {
         .request = command->request,
         .word = AGREE_TERMINAL | AGREE_FAILED | AGREE_QUIET,
-        .reason = reason,
+        .reason = AGREE_REASON_REFUSED,
         .backend = transfer_backend_name(side->options.transfer->backend),
         .lane = "",
     };
     snprintf(report.text, sizeof(report.text), "sending KV: %s", text);
     side->options.stats->sends_failed++;
+    note_answered(side, command->request, now);
+    mem_free(command->aux);
     if (io_mailbox_post(side->options.transfer->port.reports, &report)) {
         log_error("transfer", "no place for the report of a refused send");
     }
@@ -329,34 +242,94 @@ void send_side_refuse(struct send_side *side, struct transfer_advert *advert,
     transfer_advert_move(advert, ADVERT_CLOSE);
 }
 
+bool send_side_fits(const struct send_slot *slot,
+                    const struct transfer_advert *advert)
+{
+    uint32_t prompt_tokens = slot->session.prompt_tokens;
+    return prompt_tokens == 0 || advert->prompt_tokens == prompt_tokens;
+}
+
+/* What the engine says it has leased is there. */
+static void check_slice(const struct send_side *side,
+                        const struct send_slot *slot,
+                        const struct transfer_command *command)
+{
+    const struct transfer_options *transfer = side->options.transfer;
+    const struct tx_session *session = &slot->session;
+    struct tx_run run = {.first_block = command->first_block,
+                         .end_block = command->end_block,
+                         .is_last = command->is_last};
+    CHECK(command->group_count == transfer->group_count);
+    CHECK(command->first_block <= command->end_block);
+    CHECK(command->end_block <= command->block_count);
+    CHECK(!command->is_last || session->block_count <= command->block_count);
+    for (uint32_t i = 0; i < transfer->group_count; i++) {
+        struct transfer_blocks blocks =
+            send_side_blocks(side, session, command->pages, &run, i);
+        CHECK(transfer_blocks_are_valid(&blocks,
+                                        transfer->groups[i].pool.page_count));
+    }
+}
+
 static void add_slice(struct send_side *side, struct send_slot *slot,
                       const struct transfer_command *command, uint64_t now)
 {
+    struct tx_session *session = &slot->session;
+    bool is_misfit = false;
+    if (session->deadline_ns == 0) {
+        session->deadline_ns = command->deadline_ns;
+    }
+    if (session->prompt_tokens == 0) {
+        set_prompt(side, slot, command->prompt_tokens);
+        is_misfit = slot->advert != NULL && !send_side_fits(slot, slot->advert);
+    }
+    check_slice(side, slot, command);
+    memcpy(slot->pages, command->pages, sizeof(slot->pages));
+    mem_free(slot->aux);
+    slot->aux = command->aux;
     struct tx_event event = {
-        .kind = TX_SLICE,
+        .kind = is_misfit ? TX_FAIL : TX_SLICE,
         .now = now,
-        .slice = {.pages = command->pages,
+        .reason = AGREE_REASON_REFUSED,
+        .slice = {.index = command->slice_index,
                   .first_block = command->first_block,
-                  .block_count = command->block_count},
-        .is_last = command->is_last,
+                  .end_block = command->end_block,
+                  .is_last = command->is_last,
+                  .has_aux = command->aux != NULL},
     };
     send_side_step(side, slot, &event);
+}
+
+static void refuse_stored(struct send_side *side, int64_t rid, uint8_t reason)
+{
+    struct transfer_advert *advert;
+    while ((advert = transfer_adverts_find_stored(side->adverts, rid)) !=
+           NULL) {
+        send_side_refuse(side, advert, reason);
+    }
 }
 
 /* Serves one of the receivers that were here first; one session, one pull. */
 static void match_stored(struct send_side *side, struct send_slot *slot,
                          uint64_t now)
 {
+    int64_t rid = slot->session.rid;
     struct transfer_advert *advert =
-        transfer_adverts_find_stored(side->adverts, slot->session.rid);
-    if (advert != NULL &&
-        advert->prompt_tokens == slot->session.prompt_tokens) {
+        transfer_adverts_find_stored(side->adverts, rid);
+    if (advert != NULL && send_side_fits(slot, advert)) {
         send_side_bind(side, slot, advert, now);
     }
-    while ((advert = transfer_adverts_find_stored(side->adverts,
-                                                  slot->session.rid)) != NULL) {
-        send_side_refuse(side, advert, AGREE_REASON_REFUSED);
-    }
+    refuse_stored(side, rid, AGREE_REASON_REFUSED);
+}
+
+/* The receiver gave up before there was a session: it starts dead, and whoever
+ * else waits for it hears of that (transfer.md 2.8). */
+static void start_cancelled(struct send_side *side, struct send_slot *slot,
+                            uint64_t now)
+{
+    refuse_stored(side, slot->session.rid, AGREE_REASON_PEER_CANCEL);
+    struct tx_event event = {.kind = TX_PEER_CANCEL, .now = now};
+    send_side_step(side, slot, &event);
 }
 
 static void open_session(struct send_side *side,
@@ -365,40 +338,42 @@ static void open_session(struct send_side *side,
     enum transfer_tombstone tombstone =
         transfer_tombstones_find(side->tombstones, command->rid, now);
     if (command->slice_index != 0 || tombstone == TRANSFER_TOMBSTONE_ENDED) {
-        reject(side, command, AGREE_REASON_REFUSED,
-               "the session of this rid has ended");
+        reject(side, command, now, "the session of this rid has ended");
         return;
     }
     struct send_slot *slot = open_slot(side, command, now);
     if (slot == NULL) {
-        reject(side, command, AGREE_REASON_REFUSED, "too many at once");
+        reject(side, command, now, "too many at once");
         return;
     }
-    add_slice(side, slot, command, now);
-    if (tombstone == TRANSFER_TOMBSTONE_CANCELLED) {
-        struct tx_event event = {.kind = TX_PEER_CANCEL, .now = now};
-        send_side_step(side, slot, &event);
-        return;
+    if (command->kind == TRANSFER_SEND) {
+        add_slice(side, slot, command, now);
     }
-    match_stored(side, slot, now);
+    if (slot->has_ended) {
+        refuse_stored(side, command->rid, slot->session.reason);
+    } else if (tombstone == TRANSFER_TOMBSTONE_CANCELLED) {
+        start_cancelled(side, slot, now);
+    } else {
+        match_stored(side, slot, now);
+    }
 }
 
 void send_side_command(struct send_side *side,
                        const struct transfer_command *command, uint64_t now)
 {
-    struct transfer_blocks blocks = {command->pages, command->first_block,
-                                     command->block_count};
     CHECK(command->rid >= 0);
-    CHECK(command->block_count <= WIRE_BLOCK_COUNT_MAX);
-    CHECK(transfer_blocks_are_valid(&blocks,
-                                    side->options.transfer->pool.page_count));
     struct send_slot *slot = send_side_find(side, command->rid);
-    if (slot == NULL) {
-        open_session(side, command, now);
-    } else if (slot->session.request != command->request) {
-        reject(side, command, AGREE_REASON_REFUSED, "this rid is being sent");
-    } else {
+    if (slot != NULL && slot->session.request == command->request) {
+        CHECK(command->kind == TRANSFER_SEND);
         add_slice(side, slot, command, now);
+    } else if (transfer_tombstones_find(side->answered,
+                                        (int64_t)command->request,
+                                        now) != TRANSFER_TOMBSTONE_NONE) {
+        mem_free(command->aux); /* it will hear of the end */
+    } else if (slot != NULL) {
+        reject(side, command, now, "this rid is being sent");
+    } else {
+        open_session(side, command, now);
     }
 }
 

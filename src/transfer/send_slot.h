@@ -1,7 +1,7 @@
 #pragma once
-/* transfer/send_slot: what the two halves of send_side share: sessions and
- * commands there (send_side.c), what receivers say here (send_link.c). Private
- * to transfer. */
+/* transfer/send_slot: what the parts of send_side share: sessions and commands
+ * (send_side.c), what receivers say (send_link.c), what they are told and
+ * written (send_write.c). Private to transfer. */
 #include "transfer/advert.h"
 #include "transfer/reporter.h"
 #include "transfer/send_side.h"
@@ -11,15 +11,20 @@
 struct send_slot {
     bool is_used, has_ended; /* ended: only its last report is still to go */
     struct tx_session session;
+    const kv_page_id
+        *pages[TRANSFER_GROUP_COUNT_MAX]; /* the engine's, until Q */
+    struct transfer_aux *aux; /* ours, or NULL */
     struct transfer_advert *advert; /* BOUND, or NULL */
     struct link *link; /* of the receiver; NULL: lost */
     struct reporter reporter;
     const char *lane;
     /* The one write under way; arrays keep their memory. */
     struct transfer_write write;
-    struct transfer_pair *pairs; /* (capacity) */
+    struct transfer_pair *pairs; /* (capacity), group after group */
     struct transfer_piece *pieces; /* (capacity) */
     uint32_t capacity, pair_count;
+    uint32_t pair_counts[TRANSFER_GROUP_COUNT_MAX];
+    uint32_t group_blocks[TRANSFER_GROUP_COUNT_MAX]; /* written so far */
 };
 
 struct send_side {
@@ -27,7 +32,9 @@ struct send_side {
     uint32_t slot_count;
     struct send_slot *slots;
     struct transfer_adverts *adverts;
-    struct transfer_tombstones *tombstones;
+    struct transfer_tombstones *tombstones; /* rids */
+    struct transfer_tombstones *answered; /* requests that had their last
+                                             report, for slices still coming */
     struct buf body;
 };
 
@@ -42,6 +49,26 @@ void send_side_bind(struct send_side *side, struct send_slot *slot,
 /* No session, and none will come: the receiver is told at once. */
 void send_side_abort(struct send_side *side, struct link *link, int64_t rid,
                      uint32_t attempt, int64_t receiver_slice, uint8_t reason);
-/* Ends an advertisement with an answer. */
+/* Is it for the same prompt, as far as that is known? */
+bool send_side_fits(const struct send_slot *slot,
+                    const struct transfer_advert *advert);
+/* Ends a waiting advertisement with an answer. */
 void send_side_refuse(struct send_side *side, struct transfer_advert *advert,
                       uint8_t reason);
+
+/* Does the life cycle of `group` leave slice by slice? */
+bool send_side_streams(const struct send_side *side, uint32_t group,
+                       uint32_t prompt_tokens);
+/* The blocks of `group` in the engine's `pages` that leave with `run`. What has
+ * a window waits for the last one (transfer.md 3.4). */
+struct transfer_blocks send_side_blocks(const struct send_side *side,
+                                        const struct tx_session *session,
+                                        const kv_page_id *const *pages,
+                                        const struct tx_run *run,
+                                        uint32_t group);
+/* Carries TX_WRITE, TX_RESULT and TX_AUX out. */
+void send_side_write(struct send_side *side, struct send_slot *slot,
+                     uint64_t now);
+void send_side_tell(struct send_side *side, struct send_slot *slot,
+                    const struct tx_action *action);
+void send_side_tell_aux(struct send_side *side, struct send_slot *slot);

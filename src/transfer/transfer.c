@@ -110,6 +110,7 @@ static void take_command(struct transfer *transfer,
 {
     uint64_t now = now_of(transfer);
     switch (command->kind) {
+    case TRANSFER_OFFER:
     case TRANSFER_SEND:
         send_side_command(transfer->sends, command, now);
         break;
@@ -123,8 +124,8 @@ static void take_command(struct transfer *transfer,
     }
 }
 
-/* Whoever answers a context request has posted its send before (port.h). The
- * engine has at most two commands a session here, so there is an end. */
+/* Whoever answers a context request has posted its send before (port.h). There
+ * is an end: a slice takes longer to compute than to take here. */
 static void take_all_commands(struct transfer *transfer)
 {
     struct transfer_command command;
@@ -210,19 +211,48 @@ static const struct control_handler control_handler = {
 
 /* -------- life -------- */
 
-static enum err check_pool(const struct kv_pool_view *pool, struct why *why)
+static enum err check_pool(const struct transfer_options *options,
+                           uint32_t index, struct why *why)
 {
+    const struct kv_pool_view *pool = &options->groups[index].pool;
     size_t page_bytes = kv_layout_page_bytes(&pool->layout);
     if (pool->base == NULL || pool->page_count == 0 ||
         pool->page_count > INT32_MAX) {
-        return why_say(why, ERR_INVALID, "transfer pool: has no pages");
+        return why_say(why, ERR_INVALID, "transfer pool %u: has no pages",
+                       index);
     }
     if (pool->page_bytes < page_bytes || pool->page_bytes > UINT32_MAX) {
         return why_say(why, ERR_INVALID,
-                       "transfer pool: page_bytes %zu, the layout needs %zu",
-                       pool->page_bytes, page_bytes);
+                       "transfer pool %u: page_bytes %zu, the layout needs %zu",
+                       index, pool->page_bytes, page_bytes);
+    }
+    if (pool->layout.tokens_per_block !=
+        options->groups[0].pool.layout.tokens_per_block) {
+        return why_say(why, ERR_INVALID,
+                       "transfer pool %u: tokens_per_block differs", index);
+    }
+    size_t offset = (size_t)(pool->base - options->memory);
+    if (pool->base < options->memory || offset > options->memory_size ||
+        pool->page_bytes > (options->memory_size - offset) / pool->page_count) {
+        return why_say(why, ERR_INVALID,
+                       "transfer pool %u: not inside the memory", index);
     }
     return OK;
+}
+
+static enum err check_groups(const struct transfer_options *options,
+                             struct why *why)
+{
+    if (options->group_count == 0 ||
+        options->group_count > TRANSFER_GROUP_COUNT_MAX) {
+        return why_say(why, ERR_INVALID, "transfer groups: %u, at most %d",
+                       options->group_count, TRANSFER_GROUP_COUNT_MAX);
+    }
+    enum err err = OK;
+    for (uint32_t i = 0; !err && i < options->group_count; i++) {
+        err = check_pool(options, i, why);
+    }
+    return err;
 }
 
 static enum err check_options(const struct transfer_options *options,
@@ -239,7 +269,7 @@ static enum err check_options(const struct transfer_options *options,
         (options->advertise != NULL && strlen(options->advertise) >= 256)) {
         return why_say(why, ERR_INVALID, "transfer host: too short or long");
     }
-    return check_pool(&options->pool, why);
+    return check_groups(options, why);
 }
 
 static void fill_defaults(struct transfer *transfer,

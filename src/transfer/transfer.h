@@ -11,8 +11,10 @@
  *
  * What the reports say beyond port.h:
  *   send     T|Q done and pulled; T|F(|C)|Q not; T|F without Q first when a
- *            write is still under way. A slice for a session that has ended is
- *            answered T|F|Q with its own request id.
+ *            write is still under way. A session ends once: slices that the
+ *            engine posted before it heard of the end have no answer. The first
+ *            one under a rid whose session has ended is T|F|Q.
+ *            Slices posted while others wait or are written leave together.
  *   receive  T|Q all pages there, counted and their digests right; T|F(|C)
  *            first when the sender may still write, Q with its proof; U when
  *            `grace_ns` after that there was none yet (it may still come). */
@@ -27,10 +29,22 @@
 struct io_loop;
 struct transfer;
 
+/* The pages of one life cycle. */
+struct transfer_group {
+    struct kv_pool_view pool; /* inside the options' memory */
+    struct kv_life life;
+    const uint16_t *layers; /* (pool.layout.layer_count) global ids; NULL: not
+                               told, and then not compared with the peer's */
+};
+
 struct transfer_options {
     struct io_loop *loop;
     struct transfer_backend *backend; /* the caller's, outlives the transfer */
-    struct kv_pool_view pool; /* memory from transfer_backend_alloc */
+    uint8_t *memory; /* of transfer_backend_alloc, with all pools */
+    size_t memory_size;
+    /* Peers must have the same in the same order (transfer.md 1.3). */
+    uint32_t group_count; /* 1 .. TRANSFER_GROUP_COUNT_MAX */
+    struct transfer_group groups[TRANSFER_GROUP_COUNT_MAX];
     uint64_t incarnation; /* random, not 0, the same for the backend */
     const char *host; /* to listen on */
     const char *advertise; /* for others to connect to; NULL: host */
@@ -65,6 +79,7 @@ struct transfer_stats {
     uint64_t sends_started, sends_done, sends_failed;
     uint64_t receives_started, receives_done, receives_failed;
     uint64_t sent_bytes, received_bytes;
+    uint64_t sent_slices, received_slices; /* as they went over the wire */
     uint64_t integrity_failures; /* digests that did not match */
     uint64_t peers_refused, connections_dropped, frames_dropped;
     uint32_t sends, receives; /* sessions not yet quiet */

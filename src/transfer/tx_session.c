@@ -1,24 +1,8 @@
 #include "transfer/tx_session.h"
 
-#include <string.h>
-
 #include "agree/word.h"
 #include "base/check.h"
 #include "wire/result.h"
-
-void tx_session_init(struct tx_session *session, uint64_t request, int64_t rid,
-                     uint64_t now, uint64_t deadline_ns, uint64_t grace_ns,
-                     uint32_t prompt_tokens)
-{
-    *session = (struct tx_session){
-        .request = request,
-        .rid = rid,
-        .deadline_ns = deadline_ns,
-        .started_ns = now,
-        .grace_ns = grace_ns,
-        .prompt_tokens = prompt_tokens,
-    };
-}
 
 static struct tx_action *act(struct tx_actions *actions,
                              enum tx_action_kind kind)
@@ -29,16 +13,17 @@ static struct tx_action *act(struct tx_actions *actions,
     return action;
 }
 
-static void move_task(struct tx_slice *slice, enum send_task_event event)
+static void move_task(struct tx_session *session, enum send_task_event event)
 {
-    slice->task =
-        transfer_state_next(&transfer_send_task, slice->task, (uint8_t)event);
+    session->task =
+        transfer_state_next(&transfer_send_task, session->task, (uint8_t)event);
 }
 
-static void move_operation(struct tx_slice *slice, enum operation_event event)
+static void move_operation(struct tx_session *session,
+                           enum operation_event event)
 {
-    slice->operation = transfer_state_next(&transfer_operation,
-                                           slice->operation, (uint8_t)event);
+    session->operation = transfer_state_next(
+        &transfer_operation, session->operation, (uint8_t)event);
 }
 
 static bool is_over(const struct tx_session *session)
@@ -59,44 +44,61 @@ static void latch(struct tx_session *session, uint64_t now, uint8_t reason,
     session->latched_ns = now;
     session->word |= AGREE_TERMINAL | AGREE_FAILED;
     session->word |= is_cancel ? AGREE_CANCEL : 0;
-    for (uint32_t i = 0; i < session->slice_count; i++) {
-        move_task(&session->slices[i], SEND_TASK_FAIL);
-    }
+    move_task(session, SEND_TASK_FAIL);
 }
 
 bool tx_session_is_quiet(const struct tx_session *session)
 {
-    for (uint32_t i = 0; i < session->slice_count; i++) {
-        if (!transfer_operation_is_drained(session->slices[i].operation)) {
-            return false;
-        }
-    }
-    return true;
+    return transfer_operation_is_drained(session->operation);
+}
+
+/* Slices tile [0, N) in order, and one is last (transfer.md I4, I5). */
+static bool is_next(const struct tx_session *session,
+                    const struct tx_slice *slice)
+{
+    bool is_dense = slice->index == session->slice_count &&
+                    slice->first_block == session->cursor &&
+                    slice->end_block >= slice->first_block &&
+                    slice->end_block <= session->block_count;
+    bool is_whole = !slice->is_last || !session->is_streaming ||
+                    slice->end_block == session->block_count;
+    return is_dense && is_whole && !session->has_last_slice;
 }
 
 static void on_slice(struct tx_session *session, const struct tx_event *event)
 {
-    bool is_extra =
-        session->has_last_slice || session->slice_count == TX_SLICE_COUNT_MAX;
-    if (is_extra || is_over(session)) {
+    if (is_over(session)) {
+        return; /* the engine has not heard of it yet */
+    }
+    if (!is_next(session, &event->slice)) {
         latch(session, event->now, AGREE_REASON_INTERNAL, false);
         return;
     }
-    struct tx_slice *slice = &session->slices[session->slice_count++];
-    *slice = event->slice;
-    slice->task = SEND_TASK_INIT;
-    slice->operation = OPERATION_NONE;
-    session->has_last_slice = event->is_last;
+    session->slice_count++;
+    session->cursor = event->slice.end_block;
+    session->has_last_slice = event->slice.is_last;
+    session->has_aux = event->slice.has_aux;
+}
+
+static void on_advertised(struct tx_session *session,
+                          const struct tx_event *event,
+                          struct tx_actions *actions)
+{
+    CHECK(!session->is_advertised);
+    session->is_advertised = true;
+    session->wants_aux = event->wants_aux;
+    session->can_tell = true;
+    act(actions, TX_REPORT);
 }
 
 static void tell(struct tx_session *session, struct tx_actions *actions,
-                 uint32_t slice, uint8_t code, bool is_last, uint64_t bytes)
+                 uint32_t write, uint8_t code, bool is_last, uint64_t bytes)
 {
     if (!session->can_tell) {
         return;
     }
     struct tx_action *action = act(actions, TX_RESULT);
-    action->slice = slice;
+    action->write = write;
     action->code = code;
     action->is_last = is_last;
     action->is_drained = is_last && code != WIRE_RESULT_IN_DOUBT;
@@ -107,19 +109,22 @@ static void tell(struct tx_session *session, struct tx_actions *actions,
 static void on_done(struct tx_session *session, const struct tx_event *event,
                     struct tx_actions *actions)
 {
-    uint32_t index = session->next_slice - 1;
-    struct tx_slice *slice = &session->slices[index];
-    move_operation(slice, OPERATION_DONE);
+    move_operation(session, OPERATION_DONE);
     session->is_writing = false;
-    move_task(slice, SEND_TASK_ALL_DONE);
+    move_task(session, SEND_TASK_ALL_DONE);
+    session->drained_count = session->run.end_slice;
     session->blocks_so_far += event->blocks;
     session->bytes_so_far += event->bytes;
     if (is_over(session)) {
         return;
     }
-    bool is_last =
-        session->has_last_slice && session->next_slice == session->slice_count;
-    tell(session, actions, index, WIRE_RESULT_SUCCESS, is_last, event->bytes);
+    bool is_last = session->run.is_last;
+    if (is_last && session->wants_aux && session->can_tell) {
+        act(actions, TX_AUX);
+        session->is_aux_told = true;
+    }
+    tell(session, actions, session->write_count - 1, WIRE_RESULT_SUCCESS,
+         is_last, event->bytes);
     if (is_last) {
         session->word |= AGREE_TERMINAL | AGREE_QUIET;
     }
@@ -131,21 +136,20 @@ static void on_written(struct tx_session *session, const struct tx_event *event,
 {
     CHECK(session->is_writing);
     CHECK(!session->is_in_doubt);
-    struct tx_slice *slice = &session->slices[session->next_slice - 1];
     switch (event->outcome) {
     case TRANSFER_DONE:
         on_done(session, event, actions);
         break;
     case TRANSFER_STOPPED:
-        move_operation(slice, OPERATION_DONE);
+        move_operation(session, OPERATION_DONE);
         session->is_writing = false;
         latch(session, event->now, AGREE_REASON_TRANSPORT, false);
         break;
     case TRANSFER_IN_DOUBT:
-        move_operation(slice, OPERATION_DOUBT);
+        move_operation(session, OPERATION_DOUBT);
         session->is_in_doubt = true;
         latch(session, event->now, AGREE_REASON_TRANSPORT, false);
-        tell(session, actions, session->next_slice - 1, WIRE_RESULT_IN_DOUBT,
+        tell(session, actions, session->write_count - 1, WIRE_RESULT_IN_DOUBT,
              true, 0);
         break;
     }
@@ -154,16 +158,14 @@ static void on_written(struct tx_session *session, const struct tx_event *event,
 static void on_submitted(struct tx_session *session)
 {
     CHECK(session->is_writing);
-    struct tx_slice *slice = &session->slices[session->next_slice - 1];
-    move_operation(slice, OPERATION_SUBMIT);
-    move_operation(slice, OPERATION_ACCEPTED);
+    move_operation(session, OPERATION_SUBMIT);
+    move_operation(session, OPERATION_ACCEPTED);
 }
 
 static void on_refused(struct tx_session *session, const struct tx_event *event)
 {
     CHECK(session->is_writing);
-    struct tx_slice *slice = &session->slices[session->next_slice - 1];
-    move_operation(slice, OPERATION_REJECT);
+    move_operation(session, OPERATION_REJECT);
     session->is_writing = false;
     latch(session, event->now, event->reason, false);
 }
@@ -190,9 +192,7 @@ static void apply(struct tx_session *session, const struct tx_event *event,
         on_slice(session, event);
         break;
     case TX_ADVERTISED:
-        CHECK(!session->is_advertised);
-        session->is_advertised = true;
-        session->can_tell = true;
+        on_advertised(session, event, actions);
         break;
     case TX_SUBMITTED:
         on_submitted(session);
@@ -202,6 +202,9 @@ static void apply(struct tx_session *session, const struct tx_event *event,
         break;
     case TX_REFUSED:
         on_refused(session, event);
+        break;
+    case TX_FAIL:
+        latch(session, event->now, event->reason, false);
         break;
     case TX_CANCEL:
         latch(session, event->now, AGREE_REASON_USER_CANCEL, true);
@@ -222,22 +225,42 @@ static void apply(struct tx_session *session, const struct tx_event *event,
     }
 }
 
+/* Where no life cycle streams, all waits for the last slice. */
+static bool has_waiting(const struct tx_session *session)
+{
+    return session->slice_count > session->run.end_slice &&
+           (session->is_streaming || session->has_last_slice);
+}
+
+/* A new write is a new task and a new operation. */
 static void start_next(struct tx_session *session, struct tx_actions *actions)
 {
-    struct tx_slice *slice = &session->slices[session->next_slice];
-    move_task(slice, SEND_TASK_ADMIT);
-    move_operation(slice, OPERATION_DISPATCH);
+    session->run = (struct tx_run){
+        .first_block = session->run.end_block,
+        .end_block = session->cursor,
+        .end_slice = session->slice_count,
+        .is_last = session->has_last_slice,
+    };
+    session->task = SEND_TASK_INIT;
+    session->operation = OPERATION_NONE;
+    move_task(session, SEND_TASK_ADMIT);
+    move_operation(session, OPERATION_DISPATCH);
     session->is_writing = true;
-    act(actions, TX_WRITE)->slice = session->next_slice++;
+    act(actions, TX_WRITE)->write = session->write_count++;
 }
 
 /* What follows from the state, whatever led to it. */
-static void settle(struct tx_session *session, bool was_over,
+static void settle(struct tx_session *session, uint64_t now, bool was_over,
                    struct tx_actions *actions)
 {
+    bool lacks_aux = session->has_last_slice && session->is_advertised &&
+                     session->wants_aux && !session->has_aux;
+    if (lacks_aux) {
+        latch(session, now, AGREE_REASON_INTERNAL, false);
+    }
     if (!is_over(session)) {
-        bool has_slice = session->next_slice < session->slice_count;
-        if (session->is_advertised && has_slice && !session->is_writing) {
+        if (session->is_advertised && has_waiting(session) &&
+            !session->is_writing) {
             start_next(session, actions);
         }
         return;
@@ -245,7 +268,7 @@ static void settle(struct tx_session *session, bool was_over,
     bool is_quiet = tx_session_is_quiet(session);
     bool is_success = !(session->word & AGREE_FAILED);
     if (is_quiet && !is_success) {
-        tell(session, actions, session->next_slice, WIRE_RESULT_FAILED, true,
+        tell(session, actions, session->write_count, WIRE_RESULT_FAILED, true,
              0);
         session->word |= AGREE_QUIET;
     }
@@ -264,34 +287,39 @@ void tx_session_step(struct tx_session *session, const struct tx_event *event,
     actions_out->count = 0;
     bool was_over = is_over(session);
     apply(session, event, actions_out);
-    settle(session, was_over, actions_out);
+    settle(session, event->now, was_over, actions_out);
     CHECK(tx_session_is_valid(session));
 }
 
 enum send_status tx_session_status(const struct tx_session *session)
 {
+    uint32_t is_waiting = has_waiting(session);
     struct send_facts facts = {
         .is_error = session->is_failed,
         .is_cancelled = session->is_cancelled,
         .has_last_slice = session->has_last_slice,
         .is_advertised = session->is_advertised,
-        .task_count = session->slice_count,
+        .has_aux = session->wants_aux,
+        .is_aux_done = session->is_aux_told,
+        .task_count = session->write_count + is_waiting,
+        .transferred_count = session->write_count - session->is_writing,
+        .transferring_count = session->is_writing,
     };
-    for (uint32_t i = 0; i < session->slice_count; i++) {
-        uint8_t task = session->slices[i].task;
-        facts.transferred_count += task == SEND_TASK_TRANSFERRED;
-        facts.transferring_count += task == SEND_TASK_TRANSFERRING;
-        facts.error_count += task == SEND_TASK_ERROR;
-    }
     return transfer_send_status(&facts);
 }
 
 bool tx_session_is_valid(const struct tx_session *session)
 {
     bool is_quiet = tx_session_is_quiet(session);
-    return session->next_slice <= session->slice_count &&
+    bool is_done =
+        (session->word & AGREE_TERMINAL) && !(session->word & AGREE_FAILED);
+    return session->run.end_block <= session->cursor &&
+           session->run.end_slice <= session->slice_count &&
+           session->drained_count <= session->run.end_slice &&
            !(session->is_cancelled && session->is_failed) &&
            (!(session->word & AGREE_QUIET) || is_quiet) &&
            session->is_writing == !is_quiet &&
+           (!is_done || (session->run.is_last &&
+                         session->drained_count == session->slice_count)) &&
            agree_word_is_legal(session->word);
 }

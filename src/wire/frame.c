@@ -12,6 +12,7 @@ static const char *const type_names[WIRE_TYPE_END] = {
     [WIRE_KV_RESULT] = "kv result",
     [WIRE_CANCEL_SESSION] = "cancel session",
     [WIRE_HEARTBEAT] = "heartbeat",
+    [WIRE_AUX_RESULT] = "aux result",
 };
 
 enum { CRC_OFFSET = WIRE_HEADER_SIZE - 4 };

@@ -18,9 +18,10 @@
 
 enum {
     WIRE_MAGIC = 0x314e5442,
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_HEADER_SIZE = 44,
-    WIRE_BLOCK_COUNT_MAX = 65536, /* blocks one message may name */
+    WIRE_BLOCK_COUNT_MAX = 65536, /* blocks one message may name, all groups */
+    WIRE_GROUP_COUNT_MAX = 4, /* life cycles */
     WIRE_BODY_SIZE_MAX = 1024 * 1024
 };
 
@@ -32,6 +33,7 @@ enum wire_type {
     WIRE_KV_RESULT, /* sender -> receiver */
     WIRE_CANCEL_SESSION, /* either */
     WIRE_HEARTBEAT, /* either, no body */
+    WIRE_AUX_RESULT, /* sender -> receiver, before the last KV_RESULT */
     WIRE_TYPE_END
 };
 const char *wire_type_name(uint16_t type);

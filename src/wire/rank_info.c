@@ -1,13 +1,21 @@
 #include "wire/rank_info.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "wire/fields.h"
+#include "wire/pack.h"
+
+/* The map's fixed part; the groups follow as an array of maps. */
+struct whole {
+    struct wire_rank_info info;
+    struct span groups;
+};
 
 #define FIELD(kind, member, max)                                             \
     {                                                                        \
-#member, WIRE_FIELD_##kind, offsetof(struct wire_rank_info, member), \
-            max                                                              \
+#member, WIRE_FIELD_##kind, offsetof(struct whole, info.member), max \
     }
 #define TEXT(member) \
     FIELD(TEXT, member, sizeof(((struct wire_rank_info *)0)->member))
@@ -28,60 +36,186 @@ static const struct wire_field fields[] = {
     TEXT(backend_config),
     FIELD(BYTES, backend_blob, WIRE_RANK_BLOB_SIZE_MAX),
     TEXT(lane),
-    FIELD(U32, layer_count, 0),
-    FIELD(U32, kv_head_count, 0),
-    FIELD(U32, head_dim, 0),
-    FIELD(U32, tokens_per_block, 0),
-    FIELD(U32, element_bytes, 0),
-    FIELD(U32, page_count, INT32_MAX),
-    FIELD(U64, page_bytes, 0),
+    FIELD(U64, memory_bytes, 0),
+    {"groups", WIRE_FIELD_VALUE, offsetof(struct whole, groups), 0},
 };
 enum { FIELD_COUNT = sizeof(fields) / sizeof(fields[0]) };
 
+#define GROUP(kind, member, max)                                             \
+    {                                                                        \
+#member, WIRE_FIELD_##kind, offsetof(struct wire_group, member), max \
+    }
+static const struct wire_field group_fields[] = {
+    GROUP(U32, window, 0),
+    GROUP(U32, sink_tokens, 0),
+    GROUP(U32, layer_count, 0),
+    GROUP(BYTES, layers, 2 * WIRE_LAYER_COUNT_MAX),
+    GROUP(U32, kv_head_count, 0),
+    GROUP(U32, head_dim, 0),
+    GROUP(U32, tokens_per_block, 0),
+    GROUP(U32, element_bytes, 0),
+    GROUP(U32, page_count, INT32_MAX),
+    GROUP(U64, page_bytes, 0),
+    GROUP(U64, base_offset, 0),
+};
+enum { GROUP_FIELD_COUNT = sizeof(group_fields) / sizeof(group_fields[0]) };
+
 void wire_rank_info_encode(const struct wire_rank_info *info, struct buf *out)
 {
-    wire_fields_encode(fields, FIELD_COUNT, 0, info, out);
+    CHECK(info->group_count <= WIRE_GROUP_COUNT_MAX);
+    const struct whole whole = {.info = *info};
+    wire_fields_encode(fields, FIELD_COUNT - 1, 1, &whole, out);
+    wire_pack_text(out, fields[FIELD_COUNT - 1].name);
+    wire_pack_array(out, info->group_count);
+    for (uint32_t i = 0; i < info->group_count; i++) {
+        wire_fields_encode(group_fields, GROUP_FIELD_COUNT, 0, &info->groups[i],
+                           out);
+    }
+}
+
+/* Pages that lie inside the memory, by sums that cannot overflow. */
+static enum err check_group(const struct wire_group *group,
+                            uint64_t memory_bytes, struct why *why)
+{
+    if (group->tokens_per_block == 0) {
+        return why_say(why, ERR_INVALID, "tokens_per_block: is 0");
+    }
+    if (group->page_count == 0 || group->page_bytes == 0) {
+        return why_say(why, ERR_INVALID, "page_count: no pages");
+    }
+    if (group->base_offset > memory_bytes ||
+        group->page_bytes >
+            (memory_bytes - group->base_offset) / group->page_count) {
+        return why_say(why, ERR_INVALID,
+                       "page_count: the pages do not lie in the memory");
+    }
+    if (group->layers.size != 0 &&
+        group->layers.size != (size_t)2 * group->layer_count) {
+        return why_say(why, ERR_INVALID, "layers: not one entry a layer");
+    }
+    return OK;
+}
+
+static enum err read_group(struct span *input, uint64_t memory_bytes,
+                           struct why *why, struct wire_group *group_out)
+{
+    struct span whole = *input;
+    if (wire_unpack_skip(input)) {
+        return why_say(why, ERR_CORRUPT, "cut short");
+    }
+    enum err err =
+        wire_fields_decode(group_fields, GROUP_FIELD_COUNT,
+                           span_slice(whole, 0, whole.size - input->size), why,
+                           group_out, sizeof(*group_out));
+    return err ? err : check_group(group_out, memory_bytes, why);
+}
+
+static enum err read_groups(struct span groups, struct wire_rank_info *info,
+                            struct why *why)
+{
+    struct wire_value array;
+    if (wire_unpack(&groups, &array) || array.kind != WIRE_ARRAY ||
+        array.count == 0 || array.count > WIRE_GROUP_COUNT_MAX) {
+        return why_say(why, ERR_INVALID, "groups: not a short array");
+    }
+    info->group_count = array.count;
+    for (uint32_t i = 0; i < array.count; i++) {
+        enum err err =
+            read_group(&groups, info->memory_bytes, why, &info->groups[i]);
+        if (err) {
+            return why_prefix(why, err, "groups[%u]", i);
+        }
+    }
+    return OK;
 }
 
 enum err wire_rank_info_decode(struct span body, struct why *why,
                                struct wire_rank_info *info_out)
 {
-    enum err err = wire_fields_decode(fields, FIELD_COUNT, body, why, info_out,
-                                      sizeof(*info_out));
-    return err ? why_prefix(why, err, "rank info") : OK;
+    struct whole whole;
+    enum err err = wire_fields_decode(fields, FIELD_COUNT, body, why, &whole,
+                                      sizeof(whole));
+    err = err ? err : read_groups(whole.groups, &whole.info, why);
+    if (err) {
+        return why_prefix(why, err, "rank info");
+    }
+    *info_out = whole.info;
+    return OK;
 }
 
-static enum err compare_numbers(const struct wire_rank_info *sender,
-                                const struct wire_rank_info *receiver,
+/* -------- compare -------- */
+
+struct number {
+    const char *name;
+    uint64_t sender, receiver;
+};
+
+static enum err compare_numbers(const char *prefix,
+                                const struct number *numbers, size_t count,
                                 struct why *why)
 {
-    const struct {
-        const char *name;
-        uint64_t sender, receiver;
-    } pairs[] = {
-        {"instance_size", sender->instance_size, receiver->instance_size},
-        {"instance_rank", sender->instance_rank, receiver->instance_rank},
-        {"tp_size", sender->tp_size, receiver->tp_size},
-        {"pp_size", sender->pp_size, receiver->pp_size},
-        {"dp_size", sender->dp_size, receiver->dp_size},
-        {"cp_size", sender->cp_size, receiver->cp_size},
-        {"layer_count", sender->layer_count, receiver->layer_count},
-        {"kv_head_count", sender->kv_head_count, receiver->kv_head_count},
-        {"head_dim", sender->head_dim, receiver->head_dim},
-        {"tokens_per_block", sender->tokens_per_block,
-         receiver->tokens_per_block},
-        {"element_bytes", sender->element_bytes, receiver->element_bytes},
-        {"page_bytes", sender->page_bytes, receiver->page_bytes},
-    };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        if (pairs[i].sender != pairs[i].receiver) {
+    for (size_t i = 0; i < count; i++) {
+        if (numbers[i].sender != numbers[i].receiver) {
             return why_say(why, ERR_UNSUPPORTED,
-                           "%s: %llu at the sender, %llu at the receiver",
-                           pairs[i].name, (unsigned long long)pairs[i].sender,
-                           (unsigned long long)pairs[i].receiver);
+                           "%s%s: %llu at the sender, %llu at the receiver",
+                           prefix, numbers[i].name,
+                           (unsigned long long)numbers[i].sender,
+                           (unsigned long long)numbers[i].receiver);
         }
     }
     return OK;
+}
+
+#define SAME(member)                              \
+    {                                             \
+#member, sender->member, receiver->member \
+    }
+
+static enum err compare_ranks(const struct wire_rank_info *sender,
+                              const struct wire_rank_info *receiver,
+                              struct why *why)
+{
+    const struct number numbers[] = {SAME(instance_size), SAME(instance_rank),
+                                     SAME(tp_size),       SAME(pp_size),
+                                     SAME(dp_size),       SAME(cp_size),
+                                     SAME(group_count)};
+    return compare_numbers("", numbers, sizeof(numbers) / sizeof(numbers[0]),
+                           why);
+}
+
+/* Who does not say which layers it has is believed. */
+static enum err compare_layers(const char *prefix, struct span sender,
+                               struct span receiver, struct why *why)
+{
+    bool is_told = sender.size > 0 && receiver.size > 0;
+    for (size_t i = 0; is_told && i < sender.size; i += 2) {
+        uint32_t a = sender.data[i] | (uint32_t)sender.data[i + 1] << 8;
+        uint32_t b = receiver.data[i] | (uint32_t)receiver.data[i + 1] << 8;
+        if (a != b) {
+            return why_say(why, ERR_UNSUPPORTED,
+                           "%slayers[%zu]: %u at the sender, %u at the "
+                           "receiver",
+                           prefix, i / 2, a, b);
+        }
+    }
+    return OK;
+}
+
+static enum err compare_group(uint32_t index, const struct wire_group *sender,
+                              const struct wire_group *receiver,
+                              struct why *why)
+{
+    const struct number numbers[] = {
+        SAME(window),        SAME(sink_tokens), SAME(layer_count),
+        SAME(kv_head_count), SAME(head_dim),    SAME(tokens_per_block),
+        SAME(element_bytes), SAME(page_bytes),
+    };
+    char prefix[24];
+    snprintf(prefix, sizeof(prefix), "groups[%u].", index);
+    enum err err = compare_numbers(prefix, numbers,
+                                   sizeof(numbers) / sizeof(numbers[0]), why);
+    return err ? err
+               : compare_layers(prefix, sender->layers, receiver->layers, why);
 }
 
 static enum err compare_text(const char *name, const char *sender,
@@ -104,5 +238,9 @@ enum err wire_rank_info_compare(const struct wire_rank_info *sender,
     err = err ? err
               : compare_text("backend_config", sender->backend_config,
                              receiver->backend_config, why);
-    return err ? err : compare_numbers(sender, receiver, why);
+    err = err ? err : compare_ranks(sender, receiver, why);
+    for (uint32_t i = 0; !err && i < sender->group_count; i++) {
+        err = compare_group(i, &sender->groups[i], &receiver->groups[i], why);
+    }
+    return err;
 }

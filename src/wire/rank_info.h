@@ -1,15 +1,32 @@
 #pragma once
 /* wire/rank_info: what a rank says about itself when it meets a peer
- * (transfer.md 2.3.1): who it is, where it lives, what its cache looks like and
- * how its memory is reached. A msgpack map; all fields are required. Views
- * point into the decoded bytes. Pure, any thread. */
+ * (transfer.md 2.3.1, 1.3): who it is, where it lives, how its memory is reached
+ * and what lies in it. A msgpack map; all fields are required. Views point into
+ * the decoded bytes. Pure, any thread.
+ *
+ *   the memory  |  pages of group 0  |  pages of group 1  | ...
+ *               0                    base_offset          memory_bytes
+ *
+ * A group is a life cycle: layers whose pages live and die together. Groups of
+ * two ranks are paired by index, so both must list them in the same order. */
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/span.h"
+#include "wire/frame.h"
 
-enum { WIRE_RANK_BLOB_SIZE_MAX = 16384 };
+enum { WIRE_RANK_BLOB_SIZE_MAX = 16384, WIRE_LAYER_COUNT_MAX = 4096 };
+
+struct wire_group {
+    uint32_t window, sink_tokens; /* 0: all tokens stay */
+    uint32_t layer_count, kv_head_count, head_dim, tokens_per_block,
+        element_bytes;
+    struct span layers; /* their global ids, u16 each; empty: not told */
+    uint32_t page_count;
+    uint64_t page_bytes;
+    uint64_t base_offset;
+};
 
 struct wire_rank_info {
     uint64_t incarnation;
@@ -25,16 +42,17 @@ struct wire_rank_info {
 
     char backend[16];
     char backend_config[256];
-    struct span backend_blob; /* empty when the pool is not offered */
-    char lane[32]; /* by what the pool was reached; "" in a hello */
+    struct span backend_blob; /* empty when the memory is not offered */
+    char lane[32]; /* by what the memory was reached; "" in a hello */
 
-    uint32_t layer_count, kv_head_count, head_dim, tokens_per_block,
-        element_bytes;
-    uint32_t page_count;
-    uint64_t page_bytes;
+    uint64_t memory_bytes; /* of which the blob tells */
+    uint32_t group_count;
+    struct wire_group groups[WIRE_GROUP_COUNT_MAX];
 };
 
 void wire_rank_info_encode(const struct wire_rank_info *info, struct buf *out);
+/* ERR_CORRUPT; ERR_INVALID names the field, also of a group that does not lie
+ * inside the memory or has no page or tokens. */
 MUST_USE enum err wire_rank_info_decode(struct span body, struct why *why,
                                         struct wire_rank_info *info_out);
 

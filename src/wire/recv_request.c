@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "wire/bytes.h"
 #include "wire/fields.h"
-#include "wire/frame.h"
 #include "wire/pack.h"
 
 /* The map's fixed part; the lists follow as an array of byte strings. */
@@ -57,14 +56,21 @@ static enum err check_anchors(const struct wire_recv_request *request,
         request->group_count > WIRE_GROUP_COUNT_MAX) {
         return why_say(why, ERR_INVALID, "group count: out of bounds");
     }
+    size_t total = 0;
     for (uint32_t i = 0; i < request->group_count; i++) {
         size_t size = request->groups[i].size;
+        total += size / 8;
         if (size != 0 && size != (size_t)8 * request->block_count) {
             return why_say(why, ERR_INVALID,
                            "block_ids_per_layer_groups[%u]: not one entry an "
                            "ordinal",
                            i);
         }
+    }
+    if (total > WIRE_BLOCK_COUNT_MAX) {
+        return why_say(why, ERR_INVALID,
+                       "block_ids_per_layer_groups: %zu blocks, at most %d",
+                       total, WIRE_BLOCK_COUNT_MAX);
     }
     return OK;
 }

@@ -4,7 +4,8 @@
  *
  *   block list of a group: raw little-endian int64, one a block ordinal
  *   0 .. block_count - 1; value = page of the receiver's pool, -1 = not wanted.
- *   A group without blocks has an empty list.
+ *   A group without blocks has an empty list. All lists together have at most
+ *   WIRE_BLOCK_COUNT_MAX entries.
  *
  * Lists of older revisions (a suffix with a start token, or with first
  * ordinals) say nothing certain about position and are refused. Pure. */
@@ -13,8 +14,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/span.h"
+#include "wire/frame.h"
 
-enum { WIRE_GROUP_COUNT_MAX = 4, WIRE_BLOCK_LAYOUT = 3 };
+enum { WIRE_BLOCK_LAYOUT = 3 };
 
 enum wire_schedule_style { WIRE_CONTEXT_FIRST, WIRE_GENERATION_FIRST };
 
@@ -34,7 +36,7 @@ struct wire_recv_request {
 };
 
 /* ERR_INVALID: an anchor is missing (no prompt, no blocks, a list of another
- * length), nothing was added. */
+ * length, too many blocks), nothing was added. */
 MUST_USE enum err wire_recv_request_encode(
     const struct wire_recv_request *request, struct why *why, struct buf *out);
 /* ERR_CORRUPT, ERR_INVALID names the field, ERR_UNSUPPORTED: older layout. */

@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "wire/bytes.h"
-#include "wire/frame.h"
 
 enum { DIGEST_SIZE = 8 };
 
@@ -62,16 +61,19 @@ enum err wire_result_prefix_decode(struct span body, struct why *why,
 
 void wire_result_encode(const struct wire_result *result, struct buf *out)
 {
-    CHECK(result->digest_count <= WIRE_BLOCK_COUNT_MAX);
+    CHECK(result->group_count <= WIRE_GROUP_COUNT_MAX);
     wire_result_prefix_encode(&result->prefix, out);
     wire_write_u32(out, result->slice_index);
     wire_write_u32(out, result->slices_total);
     wire_write_u16(out, result->flags);
     wire_write_u8(out, result->reason);
-    wire_write_u8(out, 0);
-    wire_write_u64(out, result->blocks_so_far);
+    wire_write_u8(out, result->group_count);
     wire_write_u64(out, result->bytes_so_far);
-    wire_write_u32(out, result->digest_count);
+    for (uint32_t i = 0; i < result->group_count; i++) {
+        CHECK(result->groups[i].digest_count <= WIRE_BLOCK_COUNT_MAX);
+        wire_write_u32(out, result->groups[i].blocks_so_far);
+        wire_write_u32(out, result->groups[i].digest_count);
+    }
 }
 
 void wire_result_digest_encode(struct wire_digest digest, struct buf *out)
@@ -101,10 +103,30 @@ static void read_fields(struct wire_reader *reader, struct wire_result *result)
     result->slices_total = wire_read_u32(reader);
     result->flags = wire_read_u16(reader);
     result->reason = wire_read_u8(reader);
-    IGNORE(wire_read_u8(reader)); /* reserved */
-    result->blocks_so_far = wire_read_u64(reader);
+    result->group_count = wire_read_u8(reader);
     result->bytes_so_far = wire_read_u64(reader);
-    result->digest_count = wire_read_u32(reader);
+}
+
+/* False: more groups or digests than there may be, or than there are. */
+static bool read_groups(struct wire_reader *reader, struct wire_result *result)
+{
+    if (result->group_count > WIRE_GROUP_COUNT_MAX) {
+        return false;
+    }
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < result->group_count; i++) {
+        result->groups[i].blocks_so_far = wire_read_u32(reader);
+        result->groups[i].digest_count = wire_read_u32(reader);
+        total += result->groups[i].digest_count;
+    }
+    if (total > WIRE_BLOCK_COUNT_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < result->group_count; i++) {
+        size_t size = (size_t)DIGEST_SIZE * result->groups[i].digest_count;
+        result->groups[i].digests = wire_read_span(reader, size);
+    }
+    return wire_reader_is_done(reader);
 }
 
 enum err wire_result_decode(struct span body, struct why *why,
@@ -121,11 +143,9 @@ enum err wire_result_decode(struct span body, struct why *why,
     struct wire_reader reader =
         wire_reader_of(span_slice(body, WIRE_RESULT_PREFIX_SIZE, body.size));
     read_fields(&reader, &result);
-    result.digests = span_of(reader.at, reader.left);
-    if (reader.is_short || result.digest_count > WIRE_BLOCK_COUNT_MAX ||
-        reader.left != (size_t)DIGEST_SIZE * result.digest_count) {
-        return why_say(why, ERR_CORRUPT, "result: %zu bytes, %u digests",
-                       body.size, result.digest_count);
+    if (!read_groups(&reader, &result)) {
+        return why_say(why, ERR_CORRUPT, "result: %zu bytes of %u groups",
+                       body.size, result.group_count);
     }
     *result_out = result;
     *is_odd_out = is_odd;
@@ -133,12 +153,14 @@ enum err wire_result_decode(struct span body, struct why *why,
 }
 
 struct wire_digest wire_result_digest(const struct wire_result *result,
-                                      uint32_t index)
+                                      uint32_t group, uint32_t index)
 {
-    CHECK(index < result->digest_count);
+    CHECK(group < result->group_count);
+    CHECK(index < result->groups[group].digest_count);
     size_t at = (size_t)DIGEST_SIZE * index;
+    struct span digests = result->groups[group].digests;
     struct wire_reader reader =
-        wire_reader_of(span_slice(result->digests, at, at + DIGEST_SIZE));
+        wire_reader_of(span_slice(digests, at, at + DIGEST_SIZE));
     struct wire_digest digest;
     digest.ordinal = wire_read_u32(&reader);
     digest.crc32c = wire_read_u32(&reader);

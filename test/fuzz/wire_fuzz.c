@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/aux.h"
 #include "wire/cancel.h"
 #include "wire/frame.h"
 #include "wire/pack.h"
@@ -47,16 +48,19 @@ static void try_result(struct span body)
     if (wire_result_decode(body, NULL, &result, &is_odd)) {
         return;
     }
-    for (uint32_t i = 0; i < result.digest_count; i++) {
-        struct wire_digest digest = wire_result_digest(&result, i);
-        (void)digest;
-    }
     struct buf out;
     buf_init(&out, WIRE_BODY_SIZE_MAX);
     wire_result_encode(&result, &out);
-    /* The reserved byte and an unknown code are all that may differ. */
+    for (uint32_t group = 0; group < result.group_count; group++) {
+        for (uint32_t i = 0; i < result.groups[group].digest_count; i++) {
+            wire_result_digest_encode(wire_result_digest(&result, group, i),
+                                      &out);
+        }
+    }
+    /* An unknown code is all that may differ. */
+    expect(out.size == body.size);
     expect(!memcmp(out.data, body.data, 25));
-    expect(!memcmp(out.data + 26, body.data + 26, 19));
+    expect(!memcmp(out.data + 26, body.data + 26, out.size - 26));
     buf_finish(&out);
 }
 
@@ -75,6 +79,19 @@ static void try_rank_info(struct span body)
     buf_finish(&out);
 }
 
+static void try_aux(struct span body)
+{
+    struct wire_aux aux;
+    if (wire_aux_decode(body, NULL, &aux)) {
+        return;
+    }
+    struct buf out;
+    buf_init(&out, WIRE_BODY_SIZE_MAX);
+    wire_aux_encode(&aux, &out);
+    expect(span_equals(buf_span(&out), body));
+    buf_finish(&out);
+}
+
 static void try_body(struct span body)
 {
     struct wire_cancel cancel;
@@ -88,6 +105,7 @@ static void try_body(struct span body)
     try_request(body);
     try_result(body);
     try_rank_info(body);
+    try_aux(body);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

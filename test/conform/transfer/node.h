@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "agree/word.h"
+#include "base/mem.h"
 #include "base/rng.h"
 #include "io/loop.h"
 #include "io/mailbox.h"
@@ -19,7 +20,7 @@
 #include "transfer/backend_ucx.h"
 #include "transfer/transfer.h"
 
-enum { NODE_PAGE_COUNT = 256, NODE_TOKENS = 8, NODE_REPORT_MAX = 64 };
+enum { NODE_PAGE_COUNT = 256, NODE_TOKENS = 8, NODE_REPORT_MAX = 1024 };
 enum node_body { NODE_INPROC, NODE_UCX, NODE_BODY_COUNT };
 
 struct node_setup {
@@ -28,6 +29,9 @@ struct node_setup {
     struct transfer_inproc_hub *hub;
     uint64_t incarnation;
     uint32_t tokens_per_block; /* 0: NODE_TOKENS */
+    uint32_t group_count; /* 0: 1; the others have smaller pages */
+    uint32_t windows[TRANSFER_GROUP_COUNT_MAX]; /* by group */
+    uint32_t head_dim; /* 0: 16; pages grow with it */
     uint64_t grace_ns, advert_ttl_ns, heartbeat_ns;
     uint32_t send_count_max;
 };
@@ -37,13 +41,19 @@ struct node {
     uint64_t incarnation;
     struct transfer_fault fault;
     struct transfer_backend *backend;
-    struct kv_pool_view pool;
+    struct kv_pool_view pool; /* of group 0 */
+    uint8_t *memory;
+    size_t memory_size;
+    uint32_t group_count;
+    struct transfer_group groups[TRANSFER_GROUP_COUNT_MAX];
     struct io_waker *commands_waker, *reports_waker;
     struct transfer_port port;
     struct transfer *transfer;
     /* Reports so far; the last word of each request is what counts. */
     struct transfer_report reports[NODE_REPORT_MAX];
     uint32_t report_count;
+    uint32_t aux_count; /* first tokens that came */
+    struct transfer_aux last_aux;
 };
 
 static inline void node_ok(enum err err, const struct why *why)
@@ -70,24 +80,39 @@ static inline struct transfer_backend *node_backend(struct node *node,
     return transfer_backend_fault_create(backend, &node->fault);
 }
 
+/* Group after group, each begins at a page of the system. */
 static inline void node_pool(struct node *node, const struct node_setup *s)
 {
-    struct kv_layout layout = {
-        .layer_count = 2,
-        .kv_head_count = 2,
-        .head_dim = 16,
-        .tokens_per_block =
-            s->tokens_per_block ? s->tokens_per_block : NODE_TOKENS,
-        .element_bytes = 2,
-    };
-    size_t page_bytes = kv_layout_page_bytes(&layout);
+    size_t offsets[TRANSFER_GROUP_COUNT_MAX];
+    node->group_count = s->group_count ? s->group_count : 1;
+    for (uint32_t i = 0; i < node->group_count; i++) {
+        struct kv_layout layout = {
+            .layer_count = i == 0 ? 2 : 1,
+            .kv_head_count = 2,
+            .head_dim = s->head_dim ? s->head_dim : 16,
+            .tokens_per_block =
+                s->tokens_per_block ? s->tokens_per_block : NODE_TOKENS,
+            .element_bytes = 2,
+        };
+        offsets[i] = node->memory_size;
+        node->groups[i] = (struct transfer_group){
+            .pool = {NULL, kv_layout_page_bytes(&layout), NODE_PAGE_COUNT,
+                     layout},
+            .life = {.window = s->windows[i]}};
+        node->memory_size +=
+            (node->groups[i].pool.page_bytes * NODE_PAGE_COUNT + 4095) / 4096 *
+            4096;
+    }
     struct why why = {0};
-    void *base = NULL;
-    node_ok(transfer_backend_alloc(node->backend, page_bytes * NODE_PAGE_COUNT,
-                                   &why, &base),
-            &why);
-    node->pool =
-        (struct kv_pool_view){base, page_bytes, NODE_PAGE_COUNT, layout};
+    void *memory = NULL;
+    node_ok(
+        transfer_backend_alloc(node->backend, node->memory_size, &why, &memory),
+        &why);
+    node->memory = memory;
+    for (uint32_t i = 0; i < node->group_count; i++) {
+        node->groups[i].pool.base = node->memory + offsets[i];
+    }
+    node->pool = node->groups[0].pool;
 }
 
 static inline void node_open(struct node *node, const struct node_setup *s)
@@ -100,7 +125,7 @@ static inline void node_open(struct node *node, const struct node_setup *s)
     struct why why = {0};
     node_ok(io_waker_create(&node->commands_waker), &why);
     node_ok(io_waker_create(&node->reports_waker), &why);
-    struct io_mailbox_options commands = {sizeof(struct transfer_command), 64,
+    struct io_mailbox_options commands = {sizeof(struct transfer_command), 256,
                                           node->commands_waker};
     struct io_mailbox_options reports = {sizeof(struct transfer_report), 64,
                                          node->reports_waker};
@@ -109,7 +134,9 @@ static inline void node_open(struct node *node, const struct node_setup *s)
     struct transfer_options options = {
         .loop = s->loop,
         .backend = node->backend,
-        .pool = node->pool,
+        .memory = node->memory,
+        .memory_size = node->memory_size,
+        .group_count = node->group_count,
         .incarnation = s->incarnation,
         .host = "127.0.0.1",
         .port = node->port,
@@ -119,6 +146,7 @@ static inline void node_open(struct node *node, const struct node_setup *s)
         .advert_ttl_ns = s->advert_ttl_ns,
         .heartbeat_ns = s->heartbeat_ns,
     };
+    memcpy(options.groups, node->groups, sizeof(options.groups));
     node_ok(transfer_create(&options, &why, &node->transfer), &why);
 }
 
@@ -127,14 +155,21 @@ static inline void node_collect(struct node *node)
     struct transfer_report report;
     while (io_mailbox_take(node->port.reports, &report)) {
         assert_true(node->report_count < NODE_REPORT_MAX);
+        if (report.aux != NULL) {
+            node->last_aux = *report.aux;
+            node->aux_count++;
+            mem_free(report.aux);
+            report.aux = NULL;
+        }
         node->reports[node->report_count++] = report;
     }
 }
 
 static inline void node_close(struct node *node)
 {
+    node_collect(node);
     assert_int_equal(transfer_destroy(node->transfer), OK);
-    transfer_backend_free(node->backend, node->pool.base);
+    transfer_backend_free(node->backend, node->memory);
     transfer_backend_destroy(node->backend);
     io_mailbox_destroy(node->port.commands);
     io_mailbox_destroy(node->port.reports);
@@ -187,8 +222,8 @@ static inline void node_turns(struct node *node, int count)
 
 static inline void node_fill(struct node *node, uint64_t seed)
 {
-    uint64_t *words = (uint64_t *)node->pool.base;
-    size_t count = node->pool.page_bytes * node->pool.page_count / 8;
+    uint64_t *words = (uint64_t *)node->memory;
+    size_t count = node->memory_size / 8;
     for (size_t i = 0; i < count; i++) {
         words[i] = rng_at(seed, 0, i);
     }
@@ -217,6 +252,15 @@ static inline void node_pick(struct rng *rng, kv_page_id *pages, uint32_t count,
     }
 }
 
+/* What each test sends as first tokens: the request's id stands in it. */
+static inline struct transfer_aux *node_aux(uint64_t request)
+{
+    struct transfer_aux *aux = mem_new(sizeof(*aux));
+    aux->choice_count = 1;
+    aux->firsts[0].token = (int32_t)request;
+    return aux;
+}
+
 static inline void node_send(struct node *node, uint64_t request, int64_t rid,
                              const kv_page_id *pages, uint32_t count,
                              uint64_t deadline_ns)
@@ -226,10 +270,13 @@ static inline void node_send(struct node *node, uint64_t request, int64_t rid,
         .request = request,
         .rid = rid,
         .deadline_ns = deadline_ns,
-        .pages = pages,
+        .pages = {pages},
+        .group_count = 1,
         .block_count = count,
         .prompt_tokens = count * NODE_TOKENS,
+        .end_block = count,
         .is_last = true,
+        .aux = node_aux(request),
     };
     assert_int_equal(io_mailbox_post(node->port.commands, &command), OK);
 }
@@ -244,7 +291,8 @@ static inline void node_receive_from(struct node *node, const char *endpoint,
         .request = request,
         .rid = rid,
         .deadline_ns = deadline_ns,
-        .pages = pages,
+        .pages = {pages},
+        .group_count = 1,
         .block_count = count,
         .prompt_tokens = count * node->pool.layout.tokens_per_block,
         .sender_incarnation = incarnation,

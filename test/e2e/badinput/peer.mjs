@@ -1,10 +1,14 @@
 // Bytes at a worker's transfer port: [name, make(hello, target), options]. `hello`
 // is true information about a rank, to be changed; `target` is who listens.
-import { CANCEL, HEARTBEAT, KV_RESULT, REFUSED, REGISTER, REGISTERED, REQUEST_DATA, frame, pack } from './wire.mjs';
+import { AUX_RESULT, CANCEL, HEARTBEAT, KV_RESULT, REFUSED, REGISTER, REGISTERED, REQUEST_DATA, frame, pack } from './wire.mjs';
 
 const register = (change) => (hello) => [frame(REGISTER, pack(change({ ...hello })))];
 const without = (name) => register((hello) => { delete hello[name]; return hello; });
 const set = (name, value) => register((hello) => ({ ...hello, [name]: value }));
+// The same of its first life cycle.
+const group = (change) => register((hello) => ({ ...hello, groups: [change({ ...hello.groups[0] }), ...hello.groups.slice(1)] }));
+const withoutGroup = (name) => group((first) => { delete first[name]; return first; });
+const setGroup = (name, value) => group((first) => ({ ...first, [name]: value }));
 
 // A true hello first, then `type` with `body`.
 const then = (type, body, changes) => (hello, target) => [
@@ -34,7 +38,8 @@ export const peers = [
   ['half a body, then close', () => [frame(REGISTER, Buffer.alloc(100)).subarray(0, 80)], { close: true }],
   ['wrong magic', () => [frame(HEARTBEAT, undefined, { magic: 'BTN9' })]],
   ['version 0', () => [frame(HEARTBEAT, undefined, { version: 0 })]],
-  ['version 2', () => [frame(HEARTBEAT, undefined, { version: 2 })]],
+  ['version 1', () => [frame(HEARTBEAT, undefined, { version: 1 })]],
+  ['version 3', () => [frame(HEARTBEAT, undefined, { version: 3 })]],
   ['version 65535', () => [frame(HEARTBEAT, undefined, { version: 65535 })]],
   ['body of 1 MiB + 1', () => [frame(REGISTER, undefined, { size: (1 << 20) + 1 })]],
   ['body of 4 GiB', () => [frame(REGISTER, undefined, { size: 0xffffffff })]],
@@ -54,13 +59,19 @@ export const peers = [
   ['hello with a map of 2^32 - 1', () => [frame(REGISTER, Buffer.from([0xdf, 255, 255, 255, 255]))]],
   ['hello with a text of 4 GiB', () => [frame(REGISTER, Buffer.from([0x81, 0xdb, 255, 255, 255, 255, 65]))]],
   ['hello nested 1,000 deep', () => [frame(REGISTER, Buffer.concat([Buffer.from([0x81, 0xa1, 0x61]), Buffer.alloc(1000, 0x91), Buffer.from([0xc0])]))]],
-  ...['incarnation', 'tp_size', 'endpoint', 'host', 'pid', 'backend', 'backend_blob', 'page_count', 'page_bytes'].map((name) => [`hello without ${name}`, without(name)]),
-  ['hello with a text for a number', set('layer_count', 'x')],
-  ['hello with a negative number', set('layer_count', -1)],
+  ...['incarnation', 'tp_size', 'endpoint', 'host', 'pid', 'backend', 'backend_blob', 'memory_bytes', 'groups'].map((name) => [`hello without ${name}`, without(name)]),
+  ...['window', 'page_count', 'page_bytes', 'base_offset'].map((name) => [`hello without ${name}`, withoutGroup(name)]),
+  ['hello with a text for a number', setGroup('layer_count', 'x')],
+  ['hello with a negative number', setGroup('layer_count', -1)],
   ['hello with a number for a text', set('host', 5)],
   ['hello with a long text', set('host', 'h'.repeat(500))],
   ['hello with a zero in a text', set('host', 'a\0b')],
-  ['hello with page_count 2^40', set('page_count', 1n << 40n)],
+  ['hello with page_count 2^40', setGroup('page_count', 1n << 40n)],
+  ['hello with no life cycle', set('groups', [])],
+  ['hello with 5 life cycles', register((hello) => ({ ...hello, groups: Array(5).fill(hello.groups[0]) }))],
+  ['hello with a life cycle that is none', set('groups', [7])],
+  ['hello with pages outside the memory', setGroup('base_offset', (1n << 64n) - 1n)],
+  ['hello with less memory than pages', set('memory_bytes', 1)],
   ['hello with a blob of 20 KB', set('backend_blob', Buffer.alloc(20000))],
   ['hello with a key given twice', (hello) => {
     const body = pack(hello);
@@ -69,10 +80,12 @@ export const peers = [
     return [frame(REGISTER, out)];
   }],
   ['hello of another backend', set('backend', 'nixl')],
-  ['hello of other layers', set('layer_count', 99)],
-  ['hello of other heads', set('kv_head_count', 99)],
-  ['hello of other blocks', set('tokens_per_block', 64)],
-  ['hello of other pages', set('page_bytes', 5)],
+  ['hello of other layers', setGroup('layer_count', 99)],
+  ['hello of other heads', setGroup('kv_head_count', 99)],
+  ['hello of other blocks', setGroup('tokens_per_block', 64)],
+  ['hello of other pages', setGroup('page_bytes', 5)],
+  ['hello of another window', setGroup('window', 64)],
+  ['hello of one life cycle more', register((hello) => ({ ...hello, groups: [...hello.groups, hello.groups[0]] }))],
   ['hello of another rank size', set('tp_size', 2)],
   ['hello of incarnation 0', set('incarnation', 0)],
   ['a true hello', (hello) => [frame(REGISTER, pack(hello), { source: hello.incarnation })]],
@@ -83,6 +96,7 @@ export const peers = [
   ['a heartbeat with a body', then(HEARTBEAT, Buffer.alloc(1000))],
   ['REGISTERED afterwards', then(REGISTERED, Buffer.alloc(3))],
   ['a result to a sender', then(KV_RESULT, Buffer.alloc(66))],
+  ['first tokens to a sender', then(AUX_RESULT, Buffer.alloc(24))],
   ['a cancel without a body', then(CANCEL)],
   ['a cancel of junk', then(CANCEL, Buffer.alloc(9, 255))],
   ['a cancel of an unknown id', then(CANCEL, Buffer.alloc(9))],
@@ -98,9 +112,11 @@ export const peers = [
   request('of layout 2', { block_layout: 2 }),
   request('without a prompt', { prompt_tokens: 0 }),
   request('without blocks', { block_count: 0 }),
+  request('whose blocks are not those of its prompt', { block_count: 2, block_ids_per_layer_groups: [pages(0, 1)] }),
   request('of 2^31 blocks', { block_count: 2147483648 }),
   request('with a short list', { block_count: 3 }),
   request('with a list of 5 bytes', { block_ids_per_layer_groups: [Buffer.alloc(5)] }),
+  request('with a list too many', { block_ids_per_layer_groups: [pages(0), pages(0)] }),
   request('with no list', { block_ids_per_layer_groups: [] }),
   request('with 5 lists', { block_ids_per_layer_groups: Array.from({ length: 5 }, () => pages(0)) }),
   request('with lists that are none', { block_ids_per_layer_groups: 'x' }),
@@ -111,7 +127,7 @@ export const peers = [
   request('of style 9', { style: 9 }),
   request('with an endpoint of 400 bytes', { reply_endpoint: 'x'.repeat(400) }),
   ['a request without a field', then(REQUEST_DATA, pack(REQUEST), { rid: 2000002 })],
-  ['hello with pages that overflow', register((hello) => ({ ...hello, page_count: 2147483647, page_bytes: hello.page_bytes }))],
+  ['hello with pages that overflow', group((first) => ({ ...first, page_count: 2147483647 }))],
   ['hello with an empty blob', set('backend_blob', Buffer.alloc(0))],
   ['hello with a blob of junk', set('backend_blob', Buffer.from(Array.from({ length: 200 }, (_, i) => (i * 31) & 255)))],
   ['hello with a blob of ones', set('backend_blob', Buffer.alloc(1000, 255))],

@@ -19,11 +19,12 @@ export const REQUEST_DATA = 4;
 export const KV_RESULT = 5;
 export const CANCEL = 6;
 export const HEARTBEAT = 7;
+export const AUX_RESULT = 8;
 
 export function frame(type, body = Buffer.alloc(0), changes = {}) {
   const head = Buffer.alloc(44);
   head.write(changes.magic ?? 'BTN1', 0, 'latin1');
-  head.writeUInt16LE(changes.version ?? 1, 4);
+  head.writeUInt16LE(changes.version ?? 2, 4);
   head.writeUInt16LE(type, 6);
   head.writeBigUInt64LE(BigInt(changes.source ?? 0xabcdefn), 8);
   head.writeBigUInt64LE(BigInt(changes.target ?? 0), 16);
@@ -34,7 +35,7 @@ export function frame(type, body = Buffer.alloc(0), changes = {}) {
   return Buffer.concat([head, body]);
 }
 
-export const TYPES = ['', 'REGISTER', 'REGISTERED', 'REFUSED', 'REQUEST_DATA', 'KV_RESULT', 'CANCEL', 'HEARTBEAT'];
+export const TYPES = ['', 'REGISTER', 'REGISTERED', 'REFUSED', 'REQUEST_DATA', 'KV_RESULT', 'CANCEL', 'HEARTBEAT', 'AUX_RESULT'];
 
 export function readFrames(bytes) {
   const frames = [];

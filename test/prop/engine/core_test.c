@@ -187,7 +187,7 @@ static void spoil(struct world *world, const struct moving *moving)
         return;
     }
     for (uint32_t i = 0; i < moving->order.block_count; i++) {
-        kv_page_id page = moving->order.pages[i];
+        kv_page_id page = moving->order.pages[0][i];
         if (page != KV_PAGE_NONE) {
             memset(pool->base + pool->page_bytes * (size_t)page,
                    (int)below(world, 256), pool->page_bytes);

@@ -100,6 +100,9 @@ static void carry_out(struct net *net, struct rig *rig,
 {
     struct transfer_command *send = &net->sends[order->rid];
     switch (order->kind) {
+    case TRANSFER_OFFER:
+        fail_msg("nothing is offered here");
+        break;
     case TRANSFER_SEND:
         *send = *order;
         net->asked[net->asked_count++] = order->rid;

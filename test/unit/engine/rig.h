@@ -379,13 +379,14 @@ static inline void rig_move_pages(const struct rig *from,
                                   const struct rig *to,
                                   const struct transfer_command *receive)
 {
+    const kv_page_id *sources = send->pages[0], *targets = receive->pages[0];
     assert_int_equal(send->block_count, receive->block_count);
     for (uint32_t i = 0; i < receive->block_count; i++) {
-        if (receive->pages[i] == KV_PAGE_NONE) {
+        if (targets[i] == KV_PAGE_NONE) {
             continue;
         }
-        memcpy(to->pool.base + to->pool.page_bytes * (size_t)receive->pages[i],
-               from->pool.base + from->pool.page_bytes * (size_t)send->pages[i],
+        memcpy(to->pool.base + to->pool.page_bytes * (size_t)targets[i],
+               from->pool.base + from->pool.page_bytes * (size_t)sources[i],
                to->pool.page_bytes);
     }
 }

@@ -172,7 +172,7 @@ static void cached_blocks_are_not_asked_for(void **state)
     assert_true(rig_take_order(generation, &receive));
     assert_int_equal(receive.block_count, 8);
     for (uint32_t i = 0; i < 8; i++) {
-        assert_int_equal(receive.pages[i] == KV_PAGE_NONE, i < 6);
+        assert_int_equal(receive.pages[0][i] == KV_PAGE_NONE, i < 6);
     }
     rig_move_pages(context, &send, generation, &receive);
     rig_report(generation, &receive, T | Q, 0, "");
@@ -197,7 +197,7 @@ static void the_partial_tail_is_always_asked_for(void **state)
     rig_turn(generation);
     assert_true(rig_take_order(generation, &receive));
     for (uint32_t i = 0; i < 8; i++) {
-        assert_int_equal(receive.pages[i] == KV_PAGE_NONE, i < 7);
+        assert_int_equal(receive.pages[0][i] == KV_PAGE_NONE, i < 7);
     }
     rig_report(generation, &receive, T | F | Q, AGREE_REASON_REFUSED, "gone");
     rig_run(generation);
@@ -243,7 +243,7 @@ static void choices_fork_after_one_transfer(void **state)
     assert_false(rig_take_order(context, &again));
     rig_move_pages(
         context,
-        &(struct transfer_command){.pages = send.pages, .block_count = 8},
+        &(struct transfer_command){.pages = {send.pages[0]}, .block_count = 8},
         generation, &receive);
     rig_report(generation, &receive, T | Q, 0, "");
     rig_run(generation);

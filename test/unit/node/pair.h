@@ -281,19 +281,23 @@ static inline void side_open_transfer(struct side *side,
 {
     struct why why = {{0}};
     assert_int_equal(io_loop_create(&side->loop), OK);
-    pair_ok(transfer_create(
-                &(struct transfer_options){
-                    .loop = side->loop,
-                    .backend = &side->tap->base,
-                    .pool = side->pool,
-                    .incarnation = side->incarnation,
-                    .host = "127.0.0.1",
-                    .port = {side->orders, side->reports},
-                    .commands_waker = side->transfer_waker,
-                    .grace_ns = setup->timeout_ns,
-                },
-                &why, &side->transfer),
-            &why);
+    pair_ok(
+        transfer_create(
+            &(struct transfer_options){
+                .loop = side->loop,
+                .backend = &side->tap->base,
+                .memory = side->pool.base,
+                .memory_size = side->pool.page_bytes * side->pool.page_count,
+                .group_count = 1,
+                .groups = {{side->pool}},
+                .incarnation = side->incarnation,
+                .host = "127.0.0.1",
+                .port = {side->orders, side->reports},
+                .commands_waker = side->transfer_waker,
+                .grace_ns = setup->timeout_ns,
+            },
+            &why, &side->transfer),
+        &why);
     assert_int_equal(
         io_thread_start("transfer", side_run, side->loop, &side->thread), OK);
 }

@@ -19,11 +19,14 @@ static struct wire_recv_request request_of(int64_t rid, int64_t first)
     buf_reset(&list);
     wire_write_u64(&list, (uint64_t)first);
     wire_write_u64(&list, (uint64_t)-1);
-    return (struct wire_recv_request){.rid = rid,
-                                      .prompt_tokens = 9,
-                                      .block_count = 2,
-                                      .group_count = 1,
-                                      .groups = {buf_span(&list)}};
+    wire_write_u64(&list, 3);
+    wire_write_u64(&list, (uint64_t)-1);
+    return (struct wire_recv_request){
+        .rid = rid,
+        .prompt_tokens = 9,
+        .block_count = 2,
+        .group_count = 2,
+        .groups = {span_of(list.data, 16), span_of(list.data + 16, 16)}};
 }
 
 static enum err store(struct transfer_adverts *adverts, int64_t rid,
@@ -31,8 +34,9 @@ static enum err store(struct transfer_adverts *adverts, int64_t rid,
                       uint64_t now, struct transfer_advert **advert_out)
 {
     struct wire_recv_request request = request_of(rid, page);
-    return transfer_adverts_store(adverts, receiver, attempt, &request, 8, now,
-                                  advert_out);
+    const uint32_t page_counts[2] = {8, 4};
+    return transfer_adverts_store(adverts, receiver, attempt, &request,
+                                  page_counts, 2, now, advert_out);
 }
 
 /* The same again is the same entry; another attempt or list under the key is
@@ -43,7 +47,8 @@ static void key_holds_one_advertisement(void **state)
     struct transfer_adverts *adverts = transfer_adverts_create(2);
     struct transfer_advert *a, *b;
     assert_int_equal(store(adverts, 5, 1, 1, 7, 0, &a), OK);
-    assert_int_equal(transfer_blocks_page(&a->blocks, 0), 7);
+    assert_int_equal(transfer_blocks_page(&a->blocks[0], 0), 7);
+    assert_int_equal(transfer_blocks_page(&a->blocks[1], 0), 3);
     assert_int_equal(store(adverts, 5, 1, 1, 7, 0, &b), OK);
     assert_ptr_equal(a, b);
     assert_int_equal(store(adverts, 5, 1, 2, 7, 0, &b), ERR_EXISTS);
@@ -55,6 +60,34 @@ static void key_holds_one_advertisement(void **state)
     assert_int_equal(transfer_adverts_stored(adverts), 2);
     transfer_advert_move(a, ADVERT_CLOSE);
     assert_int_equal(store(adverts, 7, 1, 1, 0, 0, &b), OK);
+    transfer_adverts_destroy(adverts);
+}
+
+/* A page of the second group outside its own pool, a group too few, lists that
+ * would take more room than one message may: none of it gets in. */
+static void groups_are_checked_each_by_its_pool(void **state)
+{
+    (void)state;
+    struct transfer_adverts *adverts = transfer_adverts_create(2);
+    struct transfer_advert *a;
+    struct wire_recv_request request = request_of(5, 0);
+    const uint32_t small[2] = {8, 3}, good[2] = {8, 4};
+    assert_int_equal(
+        transfer_adverts_store(adverts, 1, 1, &request, small, 2, 0, &a),
+        ERR_INVALID);
+    request.group_count = 1;
+    assert_int_equal(
+        transfer_adverts_store(adverts, 1, 1, &request, good, 2, 0, &a),
+        ERR_INVALID);
+    request.group_count = 2;
+    request.groups[0] = request.groups[1] = span_of(NULL, 0);
+    request.block_count = WIRE_BLOCK_COUNT_MAX / 2 + 1;
+    assert_int_equal(
+        transfer_adverts_store(adverts, 1, 1, &request, good, 2, 0, &a),
+        ERR_INVALID);
+    request.block_count--;
+    assert_int_equal(
+        transfer_adverts_store(adverts, 1, 1, &request, good, 2, 0, &a), OK);
     transfer_adverts_destroy(adverts);
 }
 
@@ -84,6 +117,7 @@ int main(void)
     buf_init(&list, 64);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(key_holds_one_advertisement),
+        cmocka_unit_test(groups_are_checked_each_by_its_pool),
         cmocka_unit_test(clock_starts_with_the_first_receiver),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

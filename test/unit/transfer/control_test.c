@@ -62,7 +62,8 @@ static void on_end(void *context, struct link *link)
 static const struct control_handler handler = {
     .on_registered = on_registered, .on_frame = on_frame, .on_end = on_end};
 
-static struct kv_pool_view pool_of(struct transfer_backend *backend)
+static void give_pool(struct transfer_options *options,
+                      struct transfer_backend *backend)
 {
     struct kv_layout layout = {.layer_count = 1,
                                .kv_head_count = 1,
@@ -74,7 +75,10 @@ static struct kv_pool_view pool_of(struct transfer_backend *backend)
     struct why why = {0};
     assert_int_equal(transfer_backend_alloc(backend, page * PAGES, &why, &base),
                      OK);
-    return (struct kv_pool_view){base, page, PAGES, layout};
+    options->memory = base;
+    options->memory_size = page * PAGES;
+    options->group_count = 1;
+    options->groups[0].pool = (struct kv_pool_view){base, page, PAGES, layout};
 }
 
 static void connect_to(struct bench *bench)
@@ -103,16 +107,16 @@ static void open_bench(struct bench *bench)
         OK);
     bench->options = (struct transfer_options){.loop = bench->loop,
                                                .backend = bench->backend,
-                                               .pool = pool_of(bench->backend),
                                                .incarnation = US,
                                                .host = "127.0.0.1",
                                                .peer_count_max = 4,
                                                .heartbeat_ns = 1000000000u};
     struct transfer_options theirs = bench->options;
+    give_pool(&bench->options, bench->backend);
     theirs.backend = bench->peer_backend;
-    theirs.pool = pool_of(bench->peer_backend);
+    give_pool(&theirs, bench->peer_backend);
     theirs.incarnation = PEER;
-    bench->peer_pool = theirs.pool.base;
+    bench->peer_pool = theirs.memory;
     assert_int_equal(
         hello_init(&bench->peer, &theirs, "tcp://127.0.0.1:1", &why), OK);
     struct control_options options = {.loop = bench->loop,
@@ -141,7 +145,7 @@ static void close_bench(struct bench *bench)
     }
     control_destroy(bench->control);
     hello_finish(&bench->peer);
-    transfer_backend_free(bench->backend, bench->options.pool.base);
+    transfer_backend_free(bench->backend, bench->options.memory);
     transfer_backend_free(bench->peer_backend, bench->peer_pool);
     transfer_backend_destroy(bench->backend);
     transfer_backend_destroy(bench->peer_backend);
@@ -261,7 +265,7 @@ static void bad_hellos_are_refused_by_name(void **state)
             buf_reset(&bench.peer.blob);
             buf_add_string(&bench.peer.blob, "nobody's memory");
         } else {
-            bench.peer.info.head_dim = 77;
+            bench.peer.info.groups[0].head_dim = 77;
         }
         say_hello(&bench);
         assert_int_equal(answer(&bench, &why), WIRE_REFUSED);

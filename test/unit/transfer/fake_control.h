@@ -156,15 +156,19 @@ static inline void around_open(struct around *around)
                                          NULL};
     struct io_mailbox *mailbox = NULL;
     assert_int_equal(io_mailbox_create(&reports, &mailbox), OK);
-    around->options = (struct transfer_options){.backend = around->backend,
-                                                .pool = around->pool,
-                                                .incarnation = 0xa,
-                                                .port.reports = mailbox,
-                                                .send_count_max = 4,
-                                                .receive_count_max = 4,
-                                                .peer_count_max = 4,
-                                                .grace_ns = 1000,
-                                                .advert_ttl_ns = 500};
+    around->options =
+        (struct transfer_options){.backend = around->backend,
+                                  .memory = base,
+                                  .memory_size = page * FAKE_PAGES,
+                                  .group_count = 1,
+                                  .groups = {{around->pool}},
+                                  .incarnation = 0xa,
+                                  .port.reports = mailbox,
+                                  .send_count_max = 4,
+                                  .receive_count_max = 4,
+                                  .peer_count_max = 4,
+                                  .grace_ns = 1000,
+                                  .advert_ttl_ns = 500};
 }
 
 static inline void around_close(struct around *around)

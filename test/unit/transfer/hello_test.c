@@ -44,7 +44,7 @@ static void a_peer_like_us_is_taken(void **state)
                      OK);
     assert_int_equal(hello_check(&hello, around.backend, &theirs, false, &why),
                      OK);
-    assert_int_equal(hello.info.page_count, FAKE_PAGES);
+    assert_int_equal(hello.info.groups[0].page_count, FAKE_PAGES);
     assert_true(hello.blob.size > 0);
 }
 
@@ -53,8 +53,8 @@ static void differences_are_named(void **state)
 {
     (void)state;
     struct wire_rank_info theirs = hello.info;
-    theirs.tokens_per_block = 99;
-    expect_refused(&theirs, true, "tokens_per_block");
+    theirs.groups[0].tokens_per_block = 99;
+    expect_refused(&theirs, true, "groups[0].tokens_per_block");
     expect_refused(&theirs, true, "99");
     expect_refused(&theirs, false, "tokens_per_block");
     theirs = hello.info;

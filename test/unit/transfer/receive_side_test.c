@@ -3,6 +3,8 @@
  * control that only notes what is said. */
 #include "fake_control.h"
 
+#include "base/mem.h"
+#include "transfer/aux.h"
 #include "transfer/process.h"
 #include "transfer/receive_side.h"
 
@@ -46,16 +48,22 @@ static void close_bench(struct bench *bench)
     around_close(&bench->around);
 }
 
+static struct transfer_command order(void)
+{
+    return (struct transfer_command){.kind = TRANSFER_RECEIVE,
+                                     .request = REQUEST,
+                                     .rid = RID,
+                                     .pages = {PAGES},
+                                     .group_count = 1,
+                                     .block_count = 2,
+                                     .prompt_tokens = 2 * FAKE_TOKENS,
+                                     .sender_incarnation = SENDER,
+                                     .sender_endpoint = "tcp://127.0.0.1:9"};
+}
+
 static void receive(struct bench *bench)
 {
-    struct transfer_command command = {.kind = TRANSFER_RECEIVE,
-                                       .request = REQUEST,
-                                       .rid = RID,
-                                       .pages = PAGES,
-                                       .block_count = 2,
-                                       .prompt_tokens = 2 * FAKE_TOKENS,
-                                       .sender_incarnation = SENDER,
-                                       .sender_endpoint = "tcp://127.0.0.1:9"};
+    struct transfer_command command = order();
     receive_side_command(bench->side, &command, 1);
 }
 
@@ -68,15 +76,16 @@ static uint32_t attempt_said(void)
 static void encode(struct bench *bench, struct buf *body, uint32_t flip)
 {
     size_t page = bench->around.pool.page_bytes;
-    struct wire_result result = {.prefix = {.rid = RID,
-                                            .is_last = true,
-                                            .code = WIRE_RESULT_SUCCESS,
-                                            .bytes = (int64_t)(2 * page)},
-                                 .slices_total = 1,
-                                 .flags = WIRE_RESULT_DRAINED,
-                                 .blocks_so_far = 2,
-                                 .bytes_so_far = 2 * page,
-                                 .digest_count = 2};
+    struct wire_result result = {
+        .prefix = {.rid = RID,
+                   .is_last = true,
+                   .code = WIRE_RESULT_SUCCESS,
+                   .bytes = (int64_t)(2 * page)},
+        .slices_total = 1,
+        .flags = WIRE_RESULT_DRAINED,
+        .group_count = 1,
+        .bytes_so_far = 2 * page,
+        .groups = {{.blocks_so_far = 2, .digest_count = 2}}};
     buf_init(body, 4096);
     wire_result_encode(&result, body);
     for (uint32_t i = 0; i < 2; i++) {
@@ -290,6 +299,90 @@ static void returning_sender_is_asked_what_became_of_it(void **state)
     close_bench(&bench);
 }
 
+static void aux_frame(struct bench *bench, uint32_t attempt, int32_t token)
+{
+    struct transfer_aux aux = {.choice_count = 1};
+    aux.firsts[0].token = token;
+    struct buf body;
+    buf_init(&body, 4096);
+    transfer_aux_encode(&aux, &body);
+    struct wire_header header = {
+        .type = WIRE_AUX_RESULT, .rid = RID, .attempt = attempt};
+    receive_side_frame(bench->side, &bench->link, &header, buf_span(&body), 2);
+    buf_finish(&body);
+}
+
+/* The engine gets the tokens of its own attempt, the first that came, with T;
+ * of another attempt, a second time or after a failure they go nowhere.
+ * [transfer I25 T48] */
+static void first_tokens_reach_the_engine_once(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct buf body;
+    open_bench(&bench);
+    aux_frame(&bench, 1, 3); /* nobody waits */
+    struct transfer_command command = order();
+    command.is_generation_first = true;
+    receive_side_command(bench.side, &command, 1);
+    aux_frame(&bench, 2, 4);
+    aux_frame(&bench, 1, 5);
+    aux_frame(&bench, 1, 6);
+    assert_int_equal(bench.around.stats.frames_dropped, 3);
+    encode(&bench, &body, 0);
+    frame(&bench, &bench.link, RID, 1, buf_span(&body));
+    verify(&bench);
+    struct transfer_report report = around_report(&bench.around);
+    assert_int_equal(report.word, T | Q);
+    assert_non_null(report.aux);
+    assert_int_equal(report.aux->firsts[0].token, 5);
+    mem_free(report.aux);
+    receive_side_command(bench.side, &command, 1);
+    aux_frame(&bench, 2, 8);
+    receive_side_cancel(bench.side, REQUEST, 2);
+    buf_finish(&body);
+    struct wire_result result = wire_result_abort(
+        0, RID, 0, AGREE_REASON_PEER_CANCEL, WIRE_RESULT_DRAINED);
+    buf_init(&body, 128);
+    wire_result_encode(&result, &body);
+    frame(&bench, &bench.link, RID, 2, buf_span(&body));
+    report = around_report(&bench.around);
+    assert_int_equal(report.word, T | F | C | Q);
+    assert_null(report.aux);
+    struct wire_header header = {.type = WIRE_AUX_RESULT, .rid = RID};
+    receive_side_frame(bench.side, &bench.link, &header, span_of_string("junk"),
+                       2);
+    assert_int_equal(fake_control.drop_count, 1);
+    buf_finish(&body);
+    close_bench(&bench);
+}
+
+/* Only the endpoint is known: whoever registers there is the sender; one rid is
+ * not received from it twice, by whichever name. */
+static void unnamed_sender_is_whoever_answers(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    bench.link.state = PEER_FETCHING;
+    bench.link.wanted = bench.link.incarnation = 0;
+    struct transfer_command command = order();
+    command.sender_incarnation = 0;
+    receive_side_command(bench.side, &command, 1);
+    assert_int_equal(fake_control.said_count, 0);
+    receive_side_command(bench.side, &command, 1);
+    assert_int_equal(around_report(&bench.around).word, T | F | Q);
+    receive(&bench); /* by name: the same endpoint */
+    assert_int_equal(around_report(&bench.around).word, T | F | Q);
+    bench.link.state = PEER_REGISTERED;
+    bench.link.wanted = bench.link.incarnation = SENDER;
+    receive_side_registered(bench.side, &bench.link, 2);
+    assert_int_equal(fake_control.said_count, 1);
+    assert_int_equal(fake_control.said[0].type, WIRE_REQUEST_DATA);
+    finish(&bench);
+    close_bench(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +392,8 @@ int main(void)
         cmocka_unit_test(one_rid_is_received_once_at_a_time),
         cmocka_unit_test(another_incarnation_fails_who_waits),
         cmocka_unit_test(lost_sender_is_mourned_until_proof),
+        cmocka_unit_test(first_tokens_reach_the_engine_once),
+        cmocka_unit_test(unnamed_sender_is_whoever_answers),
         cmocka_unit_test(returning_sender_is_asked_what_became_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

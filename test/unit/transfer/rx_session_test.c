@@ -22,8 +22,10 @@ enum {
 
 static struct rx_session session;
 static struct rx_actions actions;
-static struct rx_block seen[4];
+static struct rx_block seen[2][4];
 static const kv_page_id pages[4] = {10, -1, 12, 13};
+/* A life cycle with a window: ordinals 0 (a sink) and 3 are needed. */
+static const kv_page_id windowed[4] = {5, 6, -1, 7};
 static struct buf digests;
 
 static void step(enum rx_event_kind kind, uint64_t now)
@@ -38,12 +40,13 @@ static void step(enum rx_event_kind kind, uint64_t now)
 static void open_session(void)
 {
     memset(seen, 0, sizeof(seen));
-    session = (struct rx_session){.request = 1,
-                                  .rid = 9,
-                                  .deadline_ns = 1000,
-                                  .grace_ns = 500,
-                                  .blocks = {pages, 0, 4},
-                                  .seen = seen};
+    session = (struct rx_session){
+        .request = 1,
+        .rid = 9,
+        .deadline_ns = 1000,
+        .grace_ns = 500,
+        .group_count = 1,
+        .groups = {{.blocks = {pages, 0, 4}, .seen = seen[0]}}};
     rx_session_init(&session);
     step(RX_START, 100);
 }
@@ -68,10 +71,11 @@ static struct wire_result result_of(const uint32_t *ordinals, uint32_t count,
         .slice_index = index,
         .slices_total = total,
         .flags = total > 0 ? WIRE_RESULT_DRAINED : 0,
-        .blocks_so_far = session.seen_count + count,
+        .group_count = 1,
         .bytes_so_far = session.moved_bytes + 10,
-        .digest_count = count,
-        .digests = buf_span(&digests)};
+        .groups = {{.blocks_so_far = session.groups[0].seen_count + count,
+                    .digest_count = count,
+                    .digests = buf_span(&digests)}}};
 }
 
 static void deliver(const struct wire_result *result)
@@ -152,6 +156,142 @@ static void every_miscount_fails_the_request(void **state)
     expect_integrity((const uint32_t[]){0, 2, 2}, 3);
     expect_integrity((const uint32_t[]){0, 1, 2}, 3);
     expect_integrity((const uint32_t[]){0, 2, 99}, 3);
+}
+
+/* Slices out of turn, one twice, one left out, a sum that is not ours: refused
+ * as soon as it is seen, the sender is asked to stop. [transfer T101 I6] */
+static void results_out_of_turn_are_refused(void **state)
+{
+    (void)state;
+    const uint32_t indices[] = {0, 2, 9};
+    for (int i = 0; i < 3; i++) {
+        publish();
+        struct wire_result first = result_of(all, 1, 0, 0);
+        deliver(&first);
+        assert_int_equal(actions.count, 0);
+        struct wire_result next = result_of(all + 1, 1, indices[i], 0);
+        deliver(&next);
+        EXPECT(RX_CANCEL_PEER, RX_REPORT);
+        assert_int_equal(session.word, T | F);
+        assert_int_equal(session.reason, AGREE_REASON_INTEGRITY);
+    }
+    for (int i = 0; i < 4; i++) {
+        publish();
+        struct wire_result odd = result_of(all, 1, 0, 0);
+        odd.groups[0].blocks_so_far += i == 0;
+        odd.bytes_so_far += i == 1;
+        odd.group_count = i == 2 ? 2 : i == 3 ? 0 : 1;
+        deliver(&odd);
+        assert_int_equal(session.reason, AGREE_REASON_INTEGRITY);
+    }
+}
+
+/* Two thousand slices of one block each: counted, in order, and complete. */
+static void many_slices_are_counted(void **state)
+{
+    (void)state;
+    enum { COUNT = 2000 };
+    static kv_page_id many[COUNT];
+    static struct rx_block marks[COUNT];
+    publish();
+    for (int i = 0; i < COUNT; i++) {
+        many[i] = i;
+    }
+    session.groups[0].blocks = (struct transfer_blocks){many, 0, COUNT};
+    session.groups[0].seen = marks;
+    session.groups[0].need_count = COUNT;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        bool is_last = i == COUNT - 1;
+        struct wire_result one = result_of(&i, 1, i, is_last ? COUNT : 0);
+        deliver(&one);
+        assert_int_equal(session.word, 0);
+        assert_int_equal(actions.count, is_last);
+    }
+    step(RX_VERIFIED, 210);
+    assert_int_equal(session.word, T | Q);
+}
+
+static void publish_two(void)
+{
+    open_session();
+    session.group_count = 2;
+    session.groups[1] = (struct rx_group){.blocks = {windowed, 0, 4},
+                                          .seen = seen[1],
+                                          .sink_end = 1,
+                                          .stale_end = 2};
+    rx_session_init(&session);
+    step(RX_CONNECTED, 110);
+    step(RX_SENT, 110);
+}
+
+static void deliver_two(const uint32_t *ordinals, uint32_t count)
+{
+    struct wire_result result = result_of(all, 3, 0, 1);
+    uint32_t at = (uint32_t)digests.size;
+    for (uint32_t i = 0; i < count; i++) {
+        wire_result_digest_encode((struct wire_digest){ordinals[i], 7},
+                                  &digests);
+    }
+    result.group_count = 2;
+    result.groups[0].digests = span_of(digests.data, at);
+    result.groups[1] = (struct wire_result_group){
+        count, count, span_of(digests.data + at, digests.size - at)};
+    deliver(&result);
+}
+
+/* Of a life cycle with a window the sinks and the window must come; a block
+ * before it may, and may stay away; one that was not asked for may not.
+ * [transfer T106] */
+static void stale_blocks_may_stay_away(void **state)
+{
+    (void)state;
+    publish_two();
+    deliver_two((const uint32_t[]){0, 3}, 2);
+    EXPECT(RX_VERIFY);
+    step(RX_VERIFIED, 210);
+    assert_int_equal(session.word, T | Q);
+    assert_int_equal(rx_session_seen_count(&session), 5);
+    publish_two();
+    deliver_two((const uint32_t[]){0, 1, 3}, 3);
+    EXPECT(RX_VERIFY);
+    publish_two();
+    deliver_two((const uint32_t[]){0, 1}, 2);
+    assert_int_equal(session.word, T | F | Q);
+    publish_two();
+    deliver_two((const uint32_t[]){1, 3}, 2);
+    assert_int_equal(session.word, T | F | Q);
+    publish_two();
+    deliver_two((const uint32_t[]){0, 2, 3}, 3);
+    assert_int_equal(session.word, T | F | Q);
+}
+
+/* Generation-first: pages without first tokens are not complete; with them they
+ * are. They are taken once, and only while the sender may speak.
+ * [transfer I6 T76] */
+static void first_tokens_belong_to_the_whole(void **state)
+{
+    (void)state;
+    publish();
+    assert_false(rx_session_awaits_aux(&session));
+    session.wants_aux = true;
+    struct wire_result result = result_of(all, 3, 0, 1);
+    deliver(&result);
+    assert_int_equal(session.word, T | F | Q);
+    assert_int_equal(session.reason, AGREE_REASON_INTEGRITY);
+    publish();
+    session.wants_aux = true;
+    assert_true(rx_session_awaits_aux(&session));
+    step(RX_AUX, 150);
+    assert_false(rx_session_awaits_aux(&session));
+    result = result_of(all, 3, 0, 1);
+    deliver(&result);
+    step(RX_VERIFIED, 210);
+    assert_int_equal(session.word, T | Q);
+    assert_int_equal(rx_session_status(&session), RECEIVE_FULLY_TRANSFERRED);
+    publish();
+    session.wants_aux = true;
+    step(RX_CANCEL, 120);
+    assert_false(rx_session_awaits_aux(&session));
 }
 
 /* A result with another receiver's slice id, or wrong digests. */
@@ -275,6 +415,10 @@ int main(void)
         cmocka_unit_test(receive_goes_its_way),
         cmocka_unit_test(last_slice_alone_does_not_complete),
         cmocka_unit_test(every_miscount_fails_the_request),
+        cmocka_unit_test(results_out_of_turn_are_refused),
+        cmocka_unit_test(many_slices_are_counted),
+        cmocka_unit_test(stale_blocks_may_stay_away),
+        cmocka_unit_test(first_tokens_belong_to_the_whole),
         cmocka_unit_test(wrong_pages_are_not_taken),
         cmocka_unit_test(cancel_waits_for_who_may_write),
         cmocka_unit_test(failed_without_drained_is_no_proof),

@@ -2,6 +2,7 @@
  * cancels, good and bad, beside a control that only notes it. */
 #include "fake_control.h"
 
+#include "base/mem.h"
 #include "transfer/send_side.h"
 
 enum {
@@ -31,7 +32,8 @@ static void open_bench(struct bench *bench)
     bench->link = (struct link){.is_used = true,
                                 .state = PEER_REGISTERED,
                                 .incarnation = 0xb,
-                                .page_count = FAKE_PAGES};
+                                .group_count = 1,
+                                .groups = {{.page_count = FAKE_PAGES}}};
     assert_int_equal(
         transfer_backend_peer_open(bench->around.backend,
                                    buf_span(&bench->around.peer_blob),
@@ -94,16 +96,53 @@ static void cancel(struct bench *bench, uint32_t attempt)
     buf_finish(&body);
 }
 
-static void send(struct bench *bench)
+static struct transfer_aux *new_aux(void)
 {
-    struct transfer_command command = {.kind = TRANSFER_SEND,
-                                       .request = REQUEST,
+    struct transfer_aux *aux = mem_new(sizeof(*aux));
+    aux->choice_count = 1;
+    aux->firsts[0].token = 77;
+    return aux;
+}
+
+static void post(struct bench *bench, enum transfer_command_kind kind,
+                 uint64_t request, uint32_t index, uint32_t first, uint32_t end)
+{
+    struct transfer_command command = {.kind = kind,
+                                       .request = request,
                                        .rid = RID,
-                                       .pages = PAGES,
+                                       .pages = {PAGES},
+                                       .group_count = 1,
                                        .block_count = 3,
                                        .prompt_tokens = 3 * FAKE_TOKENS,
-                                       .is_last = true};
+                                       .slice_index = index,
+                                       .first_block = first,
+                                       .end_block = end,
+                                       .is_last = end == 3};
+    if (command.is_last) {
+        command.aux = new_aux();
+    }
     send_side_command(bench->side, &command, 2);
+}
+
+static void offer(struct bench *bench)
+{
+    post(bench, TRANSFER_OFFER, REQUEST, 0, 0, 0);
+}
+
+static void slice(struct bench *bench, uint32_t index, uint32_t first,
+                  uint32_t end)
+{
+    post(bench, TRANSFER_SEND, REQUEST, index, first, end);
+}
+
+static void send_as(struct bench *bench, uint64_t request)
+{
+    post(bench, TRANSFER_SEND, request, 0, 0, 3);
+}
+
+static void send(struct bench *bench)
+{
+    send_as(bench, REQUEST);
 }
 
 static void finish_writes(struct bench *bench)
@@ -171,6 +210,29 @@ static void generation_first_expires_in_silence(void **state)
     close_bench(&bench);
 }
 
+/* The session comes when all of that time but nothing more has passed: it finds
+ * who waits. [transfer T28] */
+static void session_in_the_last_moment_finds_who_waits(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    request(&bench, WIRE_GENERATION_FIRST, 5, 0, 1);
+    send_side_tick(bench.side, 501);
+    struct transfer_command late = {.kind = TRANSFER_OFFER,
+                                    .request = REQUEST,
+                                    .rid = RID,
+                                    .prompt_tokens = 3 * FAKE_TOKENS};
+    send_side_command(bench.side, &late, 501);
+    assert_true(around_report(&bench.around).is_awaited);
+    send_side_tick(bench.side, 5000);
+    assert_int_equal(fake_control.said_count, 0);
+    slice(&bench, 0, 0, 3);
+    finish_writes(&bench);
+    assert_int_equal(around_report(&bench.around).word, T | Q);
+    close_bench(&bench);
+}
+
 /* A request cut short anywhere is answered once and kept nowhere. */
 static void truncated_requests_are_refused(void **state)
 {
@@ -228,11 +290,12 @@ static void result_carries_the_digests_of_the_pages(void **state)
     finish_writes(&bench);
     struct wire_result result = last_result();
     assert_int_equal(result.prefix.code, WIRE_RESULT_SUCCESS);
-    assert_int_equal(result.digest_count, 3);
+    assert_int_equal(result.group_count, 1);
+    assert_int_equal(result.groups[0].digest_count, 3);
     for (uint32_t i = 0; i < 3; i++) {
         const uint8_t *source =
             bench.around.pool.base + page * (size_t)PAGES[i];
-        struct wire_digest digest = wire_result_digest(&result, i);
+        struct wire_digest digest = wire_result_digest(&result, 0, i);
         assert_int_equal(digest.ordinal, i);
         assert_int_equal(digest.crc32c,
                          digest_crc32c(0, span_of(source, page)));
@@ -274,7 +337,7 @@ static void session_of_a_cancelled_rid_starts_cancelled(void **state)
     assert_int_equal(stored(&bench), 0);
     send(&bench);
     assert_int_equal(around_report(&bench.around).word, T | F | C | Q);
-    send(&bench);
+    send_as(&bench, REQUEST + 1);
     assert_int_equal(around_report(&bench.around).word, T | F | Q);
     close_bench(&bench);
 }
@@ -296,16 +359,204 @@ static void lost_receiver_is_quiet_after_the_write(void **state)
     close_bench(&bench);
 }
 
+/* Offered before anybody asked, or after: the engine hears that it is awaited,
+ * with no slice there yet. [transfer T41] */
+static void offer_and_request_find_each_other(void **state)
+{
+    (void)state;
+    for (int is_late = 0; is_late < 2; is_late++) {
+        struct bench bench;
+        open_bench(&bench);
+        if (is_late) {
+            offer(&bench);
+            assert_false(around_report(&bench.around).is_awaited);
+        }
+        request(&bench, WIRE_GENERATION_FIRST, 1, 7, 1);
+        if (!is_late) {
+            assert_int_equal(stored(&bench), 1);
+            offer(&bench);
+        }
+        struct transfer_report report = around_report(&bench.around);
+        assert_true(report.is_awaited);
+        assert_int_equal(report.word, 0);
+        assert_int_equal(report.request, REQUEST);
+        assert_int_equal(stored(&bench), 0);
+        assert_int_equal(fake_control.said_count, 0);
+        slice(&bench, 0, 0, 3);
+        finish_writes(&bench);
+        assert_int_equal(around_report(&bench.around).word, T | Q);
+        assert_int_equal(fake_control.said[0].type, WIRE_AUX_RESULT);
+        assert_int_equal(fake_control.said[1].type, WIRE_KV_RESULT);
+        assert_int_equal(fake_control.said_count, 2);
+        close_bench(&bench);
+    }
+}
+
+/* Each slice after its write: where the receiver said, counted, and told to the
+ * engine, which gets its lease back; is_awaited stays. [transfer I4] */
+static void slices_are_written_and_told_one_by_one(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    size_t page = bench.around.pool.page_bytes;
+    request(&bench, WIRE_GENERATION_FIRST, 1, 7, 1);
+    offer(&bench);
+    for (uint32_t i = 0; i < 3; i++) {
+        slice(&bench, i, i, i + 1);
+        finish_writes(&bench);
+        struct wire_result result = last_result();
+        assert_int_equal(result.slice_index, i);
+        assert_int_equal(result.prefix.is_last, i == 2);
+        assert_int_equal(result.slices_total, i == 2 ? 3 : 0);
+        assert_int_equal(result.groups[0].digest_count, 1);
+        assert_int_equal(result.groups[0].blocks_so_far, i + 1);
+        struct transfer_report report = around_report(&bench.around);
+        assert_int_equal(report.slice_index, i + 1);
+        assert_true(report.is_awaited);
+        assert_memory_equal(bench.around.pool.base + page * (size_t)PAGES[i],
+                            bench.around.peer_pool + page * (7 + i), page);
+    }
+    assert_int_equal(bench.around.stats.sent_slices, 3);
+    close_bench(&bench);
+}
+
+/* Slices that the engine posted before it heard that the session had ended get
+ * no second report with Q, nor do they open a session; their tokens are freed.
+ * [transfer I14] */
+static void slices_after_the_end_are_not_answered(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    offer(&bench);
+    send_side_cancel(bench.side, REQUEST, 3);
+    assert_int_equal(around_report(&bench.around).word, T | F | C | Q);
+    slice(&bench, 0, 0, 1);
+    slice(&bench, 1, 1, 3);
+    assert_int_equal(around_report(&bench.around).word, 0);
+    assert_int_equal(send_side_count(bench.side), 0);
+    request(&bench, WIRE_GENERATION_FIRST, 4, 0, 5);
+    expect_refused(4);
+    assert_int_equal(fake_control.said_count, 1);
+    assert_int_equal(stored(&bench), 0);
+    close_bench(&bench);
+}
+
+/* Blocks that were sent are not sent again: the session fails, the receiver is
+ * told. [transfer I4] */
+static void rewound_request_fails_its_session(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    offer(&bench);
+    request(&bench, WIRE_GENERATION_FIRST, 1, 7, 1);
+    slice(&bench, 0, 0, 2);
+    finish_writes(&bench);
+    slice(&bench, 1, 1, 2);
+    expect_refused(1);
+    struct transfer_report report = around_report(&bench.around);
+    assert_int_equal(report.word, T | F | Q);
+    assert_int_equal(report.reason, AGREE_REASON_INTERNAL);
+    close_bench(&bench);
+}
+
+/* An offer that does not know the prompt takes whoever asks; the first slice
+ * shows that it is another prompt. */
+static void misfit_shows_with_the_first_slice(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    struct transfer_command unknown = {
+        .kind = TRANSFER_OFFER, .request = REQUEST, .rid = RID};
+    send_side_command(bench.side, &unknown, 1);
+    request(&bench, WIRE_GENERATION_FIRST, 1, 7, 1);
+    assert_true(around_report(&bench.around).is_awaited);
+    static const kv_page_id one[1] = {1};
+    struct transfer_command first = {.kind = TRANSFER_SEND,
+                                     .request = REQUEST,
+                                     .rid = RID,
+                                     .pages = {one},
+                                     .group_count = 1,
+                                     .block_count = 1,
+                                     .prompt_tokens = FAKE_TOKENS,
+                                     .end_block = 1,
+                                     .is_last = true};
+    send_side_command(bench.side, &first, 1);
+    expect_refused(1);
+    assert_int_equal(around_report(&bench.around).word, T | F | Q);
+    close_bench(&bench);
+}
+
+/* Two receivers wait, one of them gives up before the session comes: the other
+ * is told when it does, and nothing of either is left. [transfer T66] */
+static void precancelled_session_answers_who_waits(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    struct link other = bench.link;
+    other.incarnation = 0xc;
+    struct buf body;
+    encode(&body, WIRE_GENERATION_FIRST, 3);
+    struct wire_header header = {
+        .type = WIRE_REQUEST_DATA, .rid = RID, .attempt = 8};
+    send_side_frame(bench.side, &other, &header, buf_span(&body), 1);
+    request(&bench, WIRE_GENERATION_FIRST, 1, 0, 1);
+    cancel(&bench, 1);
+    assert_int_equal(stored(&bench), 1);
+    uint32_t before = fake_control.said_count;
+    offer(&bench);
+    assert_int_equal(fake_control.said_count, before + 1);
+    assert_ptr_equal(fake_control.said[before].link, &other);
+    expect_refused(8);
+    assert_int_equal(stored(&bench), 0);
+    assert_int_equal(around_report(&bench.around).word, T | F | C | Q);
+    buf_finish(&body);
+    close_bench(&bench);
+}
+
+/* The cancel came by a new connection and overtook the request, which the old
+ * one still brings: the answer said that nobody will write, so the session must
+ * not serve it any more. [transfer I1] */
+static void cancel_that_overtakes_its_request_ends_the_session(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    offer(&bench);
+    cancel(&bench, 1);
+    expect_refused(1);
+    assert_int_equal(around_report(&bench.around).word, T | F | C | Q);
+    request(&bench, WIRE_GENERATION_FIRST, 1, 0, 3);
+    expect_refused(1);
+    slice(&bench, 0, 0, 3);
+    finish_writes(&bench);
+    assert_int_equal(fake_control.said_count, 2);
+    assert_int_equal(stored(&bench), 0);
+    close_bench(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(context_first_without_a_session_is_refused),
         cmocka_unit_test(generation_first_expires_in_silence),
+        cmocka_unit_test(session_in_the_last_moment_finds_who_waits),
         cmocka_unit_test(truncated_requests_are_refused),
         cmocka_unit_test(wrong_rids_and_pages_have_no_effect),
         cmocka_unit_test(result_carries_the_digests_of_the_pages),
         cmocka_unit_test(cancel_of_another_attempt_cancels_nothing),
         cmocka_unit_test(session_of_a_cancelled_rid_starts_cancelled),
+        cmocka_unit_test(offer_and_request_find_each_other),
+        cmocka_unit_test(slices_are_written_and_told_one_by_one),
+        cmocka_unit_test(slices_after_the_end_are_not_answered),
+        cmocka_unit_test(rewound_request_fails_its_session),
+        cmocka_unit_test(misfit_shows_with_the_first_slice),
+        cmocka_unit_test(cancel_that_overtakes_its_request_ends_the_session),
+        cmocka_unit_test(precancelled_session_answers_who_waits),
         cmocka_unit_test(lost_receiver_is_quiet_after_the_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

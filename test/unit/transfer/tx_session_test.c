@@ -26,7 +26,14 @@ static struct tx_actions actions;
 
 static void open_session(void)
 {
-    tx_session_init(&session, 1, 9, 100, 1000, 500, 64);
+    session = (struct tx_session){.request = 1,
+                                  .rid = 9,
+                                  .started_ns = 100,
+                                  .deadline_ns = 1000,
+                                  .grace_ns = 500,
+                                  .prompt_tokens = 64,
+                                  .block_count = 8,
+                                  .is_streaming = true};
 }
 
 static void step(enum tx_event_kind kind, uint64_t now)
@@ -35,9 +42,28 @@ static void step(enum tx_event_kind kind, uint64_t now)
     tx_session_step(&session, &event, &actions);
 }
 
+static void give(uint32_t index, uint32_t first, uint32_t end, bool is_last)
+{
+    struct tx_event event = {.kind = TX_SLICE,
+                             .now = 101,
+                             .slice = {.index = index,
+                                       .first_block = first,
+                                       .end_block = end,
+                                       .is_last = is_last}};
+    tx_session_step(&session, &event, &actions);
+}
+
+/* The one that comes next: a block, or all the rest. */
 static void slice(bool is_last)
 {
-    struct tx_event event = {.kind = TX_SLICE, .now = 101, .is_last = is_last};
+    uint32_t next = session.cursor < 8 ? session.cursor + 1 : 8;
+    give(session.slice_count, session.cursor, is_last ? 8 : next, is_last);
+}
+
+static void advertise(bool wants_aux)
+{
+    struct tx_event event = {
+        .kind = TX_ADVERTISED, .now = 110, .wants_aux = wants_aux};
     tx_session_step(&session, &event, &actions);
 }
 
@@ -72,7 +98,7 @@ static void one_slice_goes_its_way(void **state)
     slice(true);
     assert_int_equal(actions.count, 0);
     step(TX_ADVERTISED, 110);
-    EXPECT(TX_WRITE);
+    EXPECT(TX_REPORT, TX_WRITE);
     step(TX_SUBMITTED, 110);
     assert_int_equal(tx_session_status(&session), SEND_TRANSFERRING);
     written(TRANSFER_DONE);
@@ -105,25 +131,164 @@ static void session_is_not_complete_between_chunks(void **state)
     assert_int_equal(session.word, T | Q);
 }
 
-/* Slices that were there before the receiver are written one after the other,
- * never two at a time. [transfer T101] */
+/* Slices that were there before the receiver go to it in order and as one; what
+ * is posted during that write waits for it, and the last one comes last.
+ * [transfer T101 I10] */
 static void replay_keeps_the_order(void **state)
 {
     (void)state;
     open_session();
     slice(false);
     slice(false);
-    slice(true);
     step(TX_ADVERTISED, 110);
-    for (uint32_t i = 0; i < 3; i++) {
-        uint32_t last = actions.count - 1;
-        assert_int_equal(actions.items[last].kind, TX_WRITE);
-        assert_int_equal(actions.items[last].slice, i);
-        step(TX_SUBMITTED, 110);
-        assert_int_equal(actions.count, 0);
-        written(TRANSFER_DONE);
-    }
+    EXPECT(TX_REPORT, TX_WRITE);
+    assert_int_equal(session.run.first_block, 0);
+    assert_int_equal(session.run.end_block, 2);
+    step(TX_SUBMITTED, 110);
+    slice(false);
+    slice(true);
+    assert_int_equal(actions.count, 0);
+    written(TRANSFER_DONE);
+    EXPECT(TX_RESULT, TX_REPORT, TX_WRITE);
+    assert_false(actions.items[0].is_last);
+    assert_int_equal(session.drained_count, 2);
+    assert_int_equal(session.run.first_block, 2);
+    assert_int_equal(session.run.end_block, 8);
+    step(TX_SUBMITTED, 110);
+    written(TRANSFER_DONE);
+    EXPECT(TX_RESULT, TX_REPORT, TX_END);
+    assert_int_equal(actions.items[0].write, 1);
+    assert_true(actions.items[0].is_last);
+    assert_int_equal(session.drained_count, 4);
     assert_int_equal(session.word, T | Q);
+}
+
+/* Two thousand slices before anybody asks, and as many after: the session is as
+ * large as for one. */
+static void many_slices_take_no_room(void **state)
+{
+    (void)state;
+    open_session();
+    session.block_count = 4001;
+    for (uint32_t i = 0; i < 2000; i++) {
+        give(i, i, i + 1, false);
+        assert_int_equal(actions.count, 0);
+    }
+    step(TX_ADVERTISED, 110);
+    step(TX_SUBMITTED, 110);
+    for (uint32_t i = 2000; i < 4000; i++) {
+        give(i, i, i + 1, false);
+        written(TRANSFER_DONE);
+        assert_int_equal(session.drained_count, i);
+        assert_int_equal(actions.items[2].kind, TX_WRITE);
+        step(TX_SUBMITTED, 110);
+    }
+    give(4000, 4000, 4001, true);
+    written(TRANSFER_DONE);
+    step(TX_SUBMITTED, 110);
+    written(TRANSFER_DONE);
+    assert_int_equal(session.word, T | Q);
+    assert_int_equal(session.drained_count, 4001);
+    assert_int_equal(session.write_count, 2002);
+}
+
+static void expect_rewound(uint32_t index, uint32_t first, uint32_t end,
+                           bool is_last)
+{
+    open_session();
+    slice(false);
+    slice(false);
+    give(index, first, end, is_last);
+    assert_int_equal(session.word, T | F | Q);
+    assert_int_equal(session.reason, AGREE_REASON_INTERNAL);
+}
+
+/* A slice that does not begin where the last one ended, of another number, past
+ * the prompt, or a last one short of it: the request was rewound, the session
+ * fails and nothing is sent twice. After the last one nothing follows.
+ * [transfer I4 I5] */
+static void slices_tile_or_fail(void **state)
+{
+    (void)state;
+    expect_rewound(2, 1, 3, false);
+    expect_rewound(2, 3, 4, false);
+    expect_rewound(1, 2, 3, false);
+    expect_rewound(3, 2, 3, false);
+    expect_rewound(2, 2, 1, false);
+    expect_rewound(2, 2, 9, false);
+    expect_rewound(2, 2, 7, true);
+    open_session();
+    slice(true);
+    give(1, 8, 8, false);
+    assert_int_equal(session.word, T | F | Q);
+    open_session();
+    session.is_streaming = false;
+    give(0, 0, 0, true); /* all wait for the last one: it may name none */
+    assert_int_equal(session.word, 0);
+}
+
+/* Where every life cycle has a window there is one write, with the last slice,
+ * whatever was posted before. [transfer T9] */
+static void windowed_model_is_written_once(void **state)
+{
+    (void)state;
+    open_session();
+    session.is_streaming = false;
+    step(TX_ADVERTISED, 110);
+    slice(false);
+    slice(false);
+    assert_int_equal(actions.count, 0);
+    slice(true);
+    EXPECT(TX_WRITE);
+    assert_int_equal(session.run.first_block, 0);
+    assert_int_equal(session.run.end_slice, 3);
+    step(TX_SUBMITTED, 110);
+    written(TRANSFER_DONE);
+    EXPECT(TX_RESULT, TX_REPORT, TX_END);
+    assert_int_equal(session.write_count, 1);
+}
+
+/* Offered, then asked for: the engine hears of it before there is a slice; the
+ * first tokens leave with the last slice, before its result, once.
+ * [transfer I7 T105] */
+static void first_tokens_leave_before_the_last_result(void **state)
+{
+    (void)state;
+    open_session();
+    advertise(true);
+    EXPECT(TX_REPORT);
+    assert_true(session.is_advertised);
+    assert_int_equal(session.word, 0);
+    slice(false);
+    step(TX_SUBMITTED, 110);
+    written(TRANSFER_DONE);
+    EXPECT(TX_RESULT, TX_REPORT);
+    struct tx_event last = {
+        .kind = TX_SLICE, .now = 120, .slice = {1, 1, 8, true, true}};
+    tx_session_step(&session, &last, &actions);
+    EXPECT(TX_WRITE);
+    step(TX_SUBMITTED, 120);
+    written(TRANSFER_DONE);
+    EXPECT(TX_AUX, TX_RESULT, TX_REPORT, TX_END);
+    assert_true(actions.items[1].is_last);
+    assert_int_equal(tx_session_status(&session), SEND_FULLY_TRANSFERRED);
+}
+
+/* The last slice has no first tokens for a receiver that needs them: it fails
+ * instead of waiting for ever, whichever of the two came first. */
+static void missing_first_tokens_fail_the_session(void **state)
+{
+    (void)state;
+    open_session();
+    advertise(true);
+    slice(true);
+    EXPECT(TX_RESULT, TX_REPORT, TX_END);
+    assert_int_equal(session.word, T | F | Q);
+    open_session();
+    slice(true);
+    advertise(true);
+    EXPECT(TX_REPORT, TX_RESULT, TX_REPORT, TX_END);
+    assert_int_equal(session.word, T | F | Q);
 }
 
 /* Cancelled while the write is alive: T now, the receiver is told and Q said
@@ -281,7 +446,7 @@ static void random_orders_keep_the_promises(void **state)
             }
             if (actions.count > 0 &&
                 actions.items[actions.count - 1].kind == TX_WRITE) {
-                assert_false(was_writing && session.next_slice == 1);
+                assert_false(was_writing && session.write_count == 1);
                 step(TX_SUBMITTED, 110);
             }
             assert_true(before == session.word || session.word == 0 ||
@@ -299,6 +464,11 @@ int main(void)
         cmocka_unit_test(one_slice_goes_its_way),
         cmocka_unit_test(session_is_not_complete_between_chunks),
         cmocka_unit_test(replay_keeps_the_order),
+        cmocka_unit_test(many_slices_take_no_room),
+        cmocka_unit_test(slices_tile_or_fail),
+        cmocka_unit_test(windowed_model_is_written_once),
+        cmocka_unit_test(first_tokens_leave_before_the_last_result),
+        cmocka_unit_test(missing_first_tokens_fail_the_session),
         cmocka_unit_test(cancel_waits_for_the_write),
         cmocka_unit_test(cancel_between_chunks_tells_the_receiver),
         cmocka_unit_test(deadline_ends_an_unpulled_session),

@@ -13,30 +13,44 @@
 
 static struct wire_rank_info example(void)
 {
-    return (struct wire_rank_info){.incarnation = 5,
-                                   .instance_size = 1,
-                                   .tp_size = 1,
-                                   .pp_size = 1,
-                                   .dp_size = 1,
-                                   .cp_size = 1,
-                                   .endpoint = "tcp://127.0.0.1:9",
-                                   .host = "h",
-                                   .pid = 77,
-                                   .started = 88,
-                                   .backend = "ucx",
-                                   .backend_config = "c",
-                                   .backend_blob = span_of_string("blob"),
-                                   .layer_count = 2,
-                                   .kv_head_count = 3,
-                                   .head_dim = 4,
-                                   .tokens_per_block = 32,
-                                   .element_bytes = 2,
-                                   .page_count = 9,
-                                   .page_bytes = 4096,
-                                   .lane = "sysv"};
+    return (struct wire_rank_info){
+        .incarnation = 5,
+        .instance_size = 1,
+        .tp_size = 1,
+        .pp_size = 1,
+        .dp_size = 1,
+        .cp_size = 1,
+        .endpoint = "tcp://127.0.0.1:9",
+        .host = "h",
+        .pid = 77,
+        .started = 88,
+        .backend = "ucx",
+        .backend_config = "c",
+        .backend_blob = span_of_string("blob"),
+        .lane = "sysv",
+        .memory_bytes = 9 * 4096 + 7 * 512,
+        .group_count = 2,
+        .groups = {{.layer_count = 2,
+                    .layers = span_of("\5\0\13\0", 4),
+                    .kv_head_count = 3,
+                    .head_dim = 4,
+                    .tokens_per_block = 32,
+                    .element_bytes = 2,
+                    .page_count = 9,
+                    .page_bytes = 4096},
+                   {.window = 64,
+                    .sink_tokens = 4,
+                    .layer_count = 1,
+                    .kv_head_count = 3,
+                    .head_dim = 4,
+                    .tokens_per_block = 32,
+                    .element_bytes = 2,
+                    .page_count = 7,
+                    .page_bytes = 512,
+                    .base_offset = 9 * 4096}}};
 }
 
-/* Every member is compared after a round trip. */
+/* A few members, and all of them by what they encode to again. */
 static void rank_info_comes_back(void **state)
 {
     (void)state;
@@ -47,8 +61,17 @@ static void rank_info_comes_back(void **state)
     wire_rank_info_encode(&info, &out);
     assert_int_equal(wire_rank_info_decode(buf_span(&out), &why, &got), OK);
     assert_true(span_equals_string(got.backend_blob, "blob"));
-    got.backend_blob = info.backend_blob;
-    assert_memory_equal(&got, &info, sizeof(info));
+    assert_string_equal(got.lane, info.lane);
+    assert_int_equal(got.memory_bytes, info.memory_bytes);
+    assert_int_equal(got.group_count, 2);
+    assert_true(span_equals(got.groups[0].layers, info.groups[0].layers));
+    assert_int_equal(got.groups[1].sink_tokens, 4);
+    assert_int_equal(got.groups[1].base_offset, 9 * 4096);
+    struct buf again;
+    buf_init(&again, 8192);
+    wire_rank_info_encode(&got, &again);
+    assert_true(span_equals(buf_span(&again), buf_span(&out)));
+    buf_finish(&again);
     buf_finish(&out);
 }
 
@@ -59,13 +82,30 @@ static void each_difference_is_named_with_both_values(void **state)
     struct wire_rank_info a = example(), b = example();
     struct why why;
     assert_int_equal(wire_rank_info_compare(&a, &b, &why), OK);
-    b.tokens_per_block = 64;
+    b.groups[0].tokens_per_block = 64;
+    assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
+    assert_string_equal(why.text, "groups[0].tokens_per_block: 32 at the "
+                                  "sender, 64 at the receiver");
+    b = example();
+    b.groups[1].page_bytes++;
+    assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
+    assert_non_null(
+        strstr(why.text, "groups[1].page_bytes: 512 at the sender"));
+    b = example();
+    b.groups[1].window = 0;
+    assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
+    assert_non_null(strstr(why.text, "groups[1].window: 64 at the sender"));
+    b = example();
+    b.groups[0].layers = span_of("\5\0\14\0", 4);
     assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
     assert_string_equal(
-        why.text, "tokens_per_block: 32 at the sender, 64 at the receiver");
+        why.text, "groups[0].layers[1]: 11 at the sender, 12 at the receiver");
     b = example();
-    b.page_bytes++;
+    b.group_count = 1;
     assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
+    assert_string_equal(why.text,
+                        "group_count: 2 at the sender, 1 at the receiver");
+    b = example();
     b = example();
     b.tp_size++;
     assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
@@ -82,9 +122,51 @@ static void what_may_differ_is_not_compared(void **state)
     struct wire_rank_info a = example(), b = example();
     struct why why;
     b.incarnation = b.pid = b.started = 1;
-    b.page_count = 1;
+    b.groups[0].page_count = 1;
+    b.groups[1].base_offset = 4096;
+    b.groups[1].layers = span_of("\1\0", 2); /* a does not tell */
     strcpy(b.endpoint, "tcp://other:1");
     assert_int_equal(wire_rank_info_compare(&a, &b, &why), OK);
+}
+
+static void expect_bad(const struct wire_rank_info *info, const char *words)
+{
+    struct wire_rank_info got;
+    struct buf out;
+    struct why why = {0};
+    buf_init(&out, 8192);
+    wire_rank_info_encode(info, &out);
+    assert_int_not_equal(wire_rank_info_decode(buf_span(&out), &why, &got), OK);
+    assert_non_null(strstr(why.text, words));
+    buf_finish(&out);
+}
+
+/* Groups that do not lie in the memory, by one byte or by a sum that overflows,
+ * that have no pages or tokens, or a list of another length: named. */
+static void groups_outside_the_memory_are_refused(void **state)
+{
+    (void)state;
+    struct wire_rank_info bad = example();
+    bad.memory_bytes--;
+    expect_bad(&bad, "groups[1]: page_count");
+    bad = example();
+    bad.groups[1].base_offset = UINT64_MAX - 100;
+    expect_bad(&bad, "groups[1]: page_count");
+    bad = example();
+    bad.groups[0].page_bytes = UINT64_MAX / 2;
+    expect_bad(&bad, "groups[0]: page_count");
+    bad = example();
+    bad.groups[0].page_count = 0;
+    expect_bad(&bad, "no pages");
+    bad = example();
+    bad.groups[0].tokens_per_block = 0;
+    expect_bad(&bad, "tokens_per_block");
+    bad = example();
+    bad.groups[0].layers.size = 3;
+    expect_bad(&bad, "layers");
+    bad = example();
+    bad.group_count = 0;
+    expect_bad(&bad, "groups: not a short array");
 }
 
 int main(void)
@@ -92,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rank_info_comes_back),
         cmocka_unit_test(each_difference_is_named_with_both_values),
+        cmocka_unit_test(groups_outside_the_memory_are_refused),
         cmocka_unit_test(what_may_differ_is_not_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

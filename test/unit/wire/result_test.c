@@ -58,9 +58,11 @@ static struct wire_result example(void)
         .slices_total = 5,
         .flags = WIRE_RESULT_DRAINED,
         .reason = 6,
-        .blocks_so_far = 7,
+        .group_count = 3,
         .bytes_so_far = 8,
-        .digest_count = 2};
+        .groups = {{.blocks_so_far = 7, .digest_count = 1},
+                   {.blocks_so_far = 9, .digest_count = 0},
+                   {.blocks_so_far = 11, .digest_count = 1}}};
 }
 
 static void encode(struct buf *out)
@@ -86,10 +88,14 @@ static void our_revision_comes_back(void **state)
     assert_int_equal(got.slices_total, 5);
     assert_int_equal(got.flags, WIRE_RESULT_DRAINED);
     assert_int_equal(got.reason, 6);
-    assert_int_equal(got.blocks_so_far, 7);
+    assert_int_equal(got.group_count, 3);
+    assert_int_equal(got.groups[0].blocks_so_far, 7);
+    assert_int_equal(got.groups[1].blocks_so_far, 9);
+    assert_int_equal(got.groups[1].digest_count, 0);
+    assert_int_equal(got.groups[2].blocks_so_far, 11);
     assert_int_equal(got.bytes_so_far, 8);
-    assert_int_equal(wire_result_digest(&got, 0).crc32c, 0xaabbccdd);
-    assert_int_equal(wire_result_digest(&got, 1).ordinal, 11);
+    assert_int_equal(wire_result_digest(&got, 0, 0).crc32c, 0xaabbccdd);
+    assert_int_equal(wire_result_digest(&got, 2, 0).ordinal, 11);
     buf_finish(&out);
 }
 
@@ -144,6 +150,27 @@ static void bad_codes_and_ids_are_caught(void **state)
     buf_finish(&out);
 }
 
+/* Five groups, and counts of digests that overflow a sum or the limit. */
+static void group_counts_are_bounded(void **state)
+{
+    (void)state;
+    struct buf out;
+    encode(&out);
+    struct wire_result got;
+    bool is_odd = false;
+    out.data[45] = 5;
+    assert_int_equal(wire_result_decode(buf_span(&out), NULL, &got, &is_odd),
+                     ERR_CORRUPT);
+    out.data[45] = 3;
+    memset(out.data + 58, 255, 4);
+    assert_int_equal(wire_result_decode(buf_span(&out), NULL, &got, &is_odd),
+                     ERR_CORRUPT);
+    memset(out.data + 74, 255, 4);
+    assert_int_equal(wire_result_decode(buf_span(&out), NULL, &got, &is_odd),
+                     ERR_CORRUPT);
+    buf_finish(&out);
+}
+
 /* An abort is last, FAILED and names the receiver's slice. [transfer T17] */
 static void abort_uses_the_receivers_slice_and_is_last(void **state)
 {
@@ -171,6 +198,7 @@ int main(void)
         cmocka_unit_test(our_revision_comes_back),
         cmocka_unit_test(short_and_long_frames_are_refused),
         cmocka_unit_test(bad_codes_and_ids_are_caught),
+        cmocka_unit_test(group_counts_are_bounded),
         cmocka_unit_test(abort_uses_the_receivers_slice_and_is_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
