@@ -118,7 +118,9 @@ static enum err check_prompt(struct openai_request *request,
         }
         return OK;
     }
-    if (request->handoff.type == API_REQUEST_GENERATION && !request->has_ids) {
+    bool needs_ids = request->handoff.type == API_REQUEST_GENERATION &&
+                     request->handoff.schedule_style == 0;
+    if (needs_ids && !request->has_ids) {
         return say(fault, "prompt_token_ids",
                    "is required for generation_only");
     }

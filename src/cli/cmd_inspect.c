@@ -140,16 +140,6 @@ static void print_file(const struct gguf *gguf, bool show_tensors)
     }
 }
 
-static void print_hand_off(const struct node_model_file *file)
-{
-    const char *architecture = file->model->info.architecture;
-    if (!node_limits_can_hand_off(&file->limits)) {
-        printf("hand-off            none: architecture %s has windowed layers, "
-               "requests run whole\n",
-               architecture);
-    }
-}
-
 static enum err print_served(const struct config_worker *config,
                              struct node_model_file *file, struct why *why)
 {
@@ -169,7 +159,6 @@ static enum err print_served(const struct config_worker *config,
     printf("tokenizer           %s\n", text_tokenizer_kind(file->tokenizer));
     printf("chat form           %s\n",
            file->chat == NULL ? file->chat_why : text_chat_name(file->chat));
-    print_hand_off(file);
     printf("\nwhat a worker holds\n");
     printf("weights             %.1f MiB, mapped and shared by all workers\n",
            (double)info->weight_bytes / 1048576.0);

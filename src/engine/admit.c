@@ -164,7 +164,7 @@ static enum err check_handoff(const struct engine_core *core,
         return why_say(why, ERR_EXISTS, "request %lld is here already",
                        (long long)request->rid);
     }
-    if (request->kind == ENGINE_CONTEXT_ONLY) {
+    if (request->kind == ENGINE_CONTEXT_ONLY || request->is_generation_first) {
         return OK;
     }
     for (uint32_t i = 0; i < request->choice_count; i++) {
@@ -274,11 +274,12 @@ static void add_keys(const struct engine_core *core, struct item *item)
 static void fill(struct engine_core *core, struct item *item,
                  struct engine_request *request)
 {
-    item->state = ITEM_WAITING;
     item->request = request;
     item->id = request->id;
     item->rid = request->rid;
     item->kind = request->kind;
+    item->is_generation_first = request->is_generation_first;
+    item->state = item_streams(item) ? ITEM_CONTEXT_WAIT : ITEM_WAITING;
     item->open_choices = (1u << request->choice_count) - 1;
     uint32_t room = 1;
     if (request->kind != ENGINE_CONTEXT_ONLY) {
@@ -304,6 +305,8 @@ void admit_submit(struct engine_core *core, uint64_t now_ns,
         return;
     }
     core->has_seen_generation |= request->kind == ENGINE_GENERATION_ONLY;
+    core->has_seen_streams |=
+        request->kind == ENGINE_CONTEXT_ONLY && request->is_generation_first;
     struct item *item = item_take(core);
     CHECK(item != NULL); /* queue_limit + lanes + sessions are provided for */
     fill(core, item, request);

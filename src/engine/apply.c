@@ -118,7 +118,7 @@ void apply_first_tokens(struct engine_core *core, struct item *item,
 {
     struct first_token alive[ENGINE_CHOICE_COUNT_MAX];
     uint32_t alive_count = 0;
-    bool is_handed_over = false;
+    bool is_handed_over = item_streams(item);
     note_first_token(item, now_ns);
     for (uint32_t i = 0; i < count; i++) {
         const struct first_token *first = &firsts[i];
@@ -134,12 +134,29 @@ void apply_first_tokens(struct engine_core *core, struct item *item,
     }
     if (is_handed_over) {
         leave_lanes(core, item);
-        session_send(core, item, now_ns);
+        session_send(core, item, firsts, count, now_ns);
     } else if (alive_count > 0) {
         start_lanes(core, item, alive, alive_count);
     } else {
         item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NONE);
     }
+}
+
+/* What the request brought, or, generation-first, what came with the KV; `result`
+ * has the room for the latter. */
+static struct first_token received_first(struct item *item, uint32_t choice,
+                                         struct sampler_result *result)
+{
+    struct first_token first = {.choice = choice,
+                                .token = item->request->first_tokens[choice]};
+    if (item->is_generation_first) {
+        const struct transfer_aux *aux = item->session->aux;
+        first_aux_result(item, aux, choice, result);
+        first.token = result->token;
+        first.result = result;
+        item->journey.cached_tokens = aux->cached_tokens;
+    }
+    return first;
 }
 
 /* The KV of the whole prompt is here: its full blocks become findable, and the
@@ -148,19 +165,19 @@ static void start_received(struct engine_core *core, struct item *item,
                            uint64_t now_ns)
 {
     const struct engine_request *request = item->request;
+    struct sampler_result results[ENGINE_CHOICE_COUNT_MAX];
     struct first_token firsts[ENGINE_CHOICE_COUNT_MAX];
     uint32_t count = 0;
     uint32_t lanes = (uint32_t)__builtin_popcount(item->open_choices);
     core->lanes_free += item->lanes_held - lanes;
     item->lanes_held = lanes;
-    session_free(core, item->session);
     item_commit(core, item, request->prompt_count);
     for (uint32_t i = 0; i < request->choice_count; i++) {
         if (item->open_choices & 1u << i) {
-            firsts[count++] = (struct first_token){
-                .choice = i, .token = request->first_tokens[i]};
+            firsts[count++] = received_first(item, i, &results[i]);
         }
     }
+    session_free(core, item->session);
     apply_first_tokens(core, item, firsts, count, now_ns);
 }
 
@@ -246,6 +263,8 @@ static void apply_prefill(struct engine_core *core, const struct entry *entry,
     uint32_t score_count = apply_scores(core, entry, results);
     if (item->unit.position == item->request->prompt_count) {
         finish_prefill(core, entry, score_count, now_ns, results);
+    } else {
+        slices_after_chunk(core, item, now_ns);
     }
 }
 

@@ -80,17 +80,20 @@ static void create_sessions(struct engine_core *core)
 {
     uint32_t count = core->options.session_max;
     core->sessions = mem_new_array(count, sizeof(core->sessions[0]));
-    core->session_refs = mem_new_array((size_t)count * core->block_count_max,
+    uint32_t lives = core->options.life_count;
+    size_t lists = (size_t)count * lives;
+    core->session_refs = mem_new_array(lists * core->block_count_max,
                                        sizeof(core->session_refs[0]));
-    core->session_pages = mem_new_array((size_t)count * core->block_count_max,
+    core->session_pages = mem_new_array(lists * core->block_count_max,
                                         sizeof(core->session_pages[0]));
-    for (size_t i = 0; i < count; i++) {
-        core->sessions[i].pages =
+    for (size_t i = 0; i < lists; i++) {
+        struct session *session = &core->sessions[i / lives];
+        session->pages[i % lives] =
             core->session_pages + i * core->block_count_max;
-        core->sessions[i].leased =
+        session->leased[i % lives] =
             core->session_refs + i * core->block_count_max;
     }
-    core->order_max = 2 * count;
+    core->order_max = 3 * count; /* offer, slice, cancel */
     core->orders = mem_new_array(core->order_max, sizeof(core->orders[0]));
     core->domain = count == 0 ? NULL : agree_domain_create(count, 1);
 }
@@ -214,6 +217,13 @@ void engine_core_destroy(struct engine_core *core)
     }
     for (uint32_t i = 0; i < core->event_count; i++) {
         engine_event_finish(&core->events[i]);
+    }
+    for (uint32_t i = 0; i < core->order_count; i++) {
+        mem_free(core->orders[i].aux);
+    }
+    for (uint32_t i = 0;
+         core->sessions != NULL && i < core->options.session_max; i++) {
+        mem_free(core->sessions[i].aux);
     }
     mem_free(core->events);
     mem_free(core->salts);
@@ -350,6 +360,7 @@ const struct engine_plan *engine_core_plan(struct engine_core *core,
     kv_manager_tick(core->cache, now_ns / 1000000);
     session_apply_agreed(core, now_ns);
     end_overdue(core, now_ns);
+    slices_turn(core, now_ns);
     units_drop_lost(core, now_ns);
     apply_received(core, now_ns);
     const struct sched_plan *schedule = units_schedule(core, now_ns);

@@ -10,6 +10,7 @@
  *
  * States of a request (engine.md 5.1):
  *
+ *  [CONTEXT_WAIT ->]                              (context, generation-first)
  *   WAITING -> PREFILL ----------> DECODE ------------> over
  *      |          `-> SENDING -----------------------> over   (context only)
  *      `-> RECEIVING -> RECEIVED -> DECODE                    (generation only)

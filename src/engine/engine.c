@@ -227,8 +227,7 @@ static void run(void *context)
 
 static uint32_t session_max_of(const struct engine_options *options)
 {
-    if (options->model->info.shape.life_count > 1 ||
-        options->transfer.commands == NULL ||
+    if (options->transfer.commands == NULL ||
         options->transfer.reports == NULL) {
         return 0;
     }
@@ -343,7 +342,7 @@ void engine_join(struct engine *engine)
     engine->thread = NULL;
 }
 
-/* What serve posted after the end is nobody's but ours. */
+/* What serve and transfer posted after the end is nobody's but ours. */
 static void free_unread(struct engine *engine)
 {
     struct engine_command command;
@@ -351,6 +350,11 @@ static void free_unread(struct engine *engine)
         if (command.kind == ENGINE_SUBMIT) {
             engine_request_free(command.request);
         }
+    }
+    struct transfer_report report;
+    while (engine->options.transfer.reports != NULL &&
+           io_mailbox_take(engine->options.transfer.reports, &report)) {
+        mem_free(report.aux);
     }
 }
 

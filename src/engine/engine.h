@@ -36,8 +36,9 @@ struct engine_options {
     struct kv_pool_view host_pools[KV_LIFE_COUNT_MAX];
     struct engine_port port;
     /* Both mailboxes NULL: no transfer, disaggregated kinds are refused. Live
-     * sessions are at most a quarter of the reports mailbox's capacity (a
-     * session gives at most four reports), and ENGINE_SESSION_COUNT_MAX. */
+     * sessions are at most a quarter of the reports mailbox's capacity (of one
+     * session at most four reports lie there at a time), and
+     * ENGINE_SESSION_COUNT_MAX. */
     struct transfer_port transfer;
     struct io_waker *waker; /* of port.commands and transfer.reports */
     struct engine_stats_cell *stats;

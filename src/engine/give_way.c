@@ -4,22 +4,46 @@
 /* Of the time a transfer may take: a pull under way is through by then. */
 enum { PATIENCE_SHARE = 20 };
 
-/* A hand-off holds pages until its peer pulls it; the peer pulls once it has
- * pages, and may hold them for a hand-off to us. Rids order all requests of a
- * cluster: a receive makes younger hand-offs give way and waits for older ones.
- * Any ring of workers that wait for each other has a place where an older
- * request waits for a younger one, so none lasts. Receives are admitted in
- * order of arrival: the oldest of them lends its age to those before it. */
-static int64_t oldest_receive(const struct engine_core *core)
+/* Context-first a hand-off holds pages until its peer pulls it, and the peer
+ * pulls once it has pages, which it may hold for a hand-off to us.
+ * Generation-first a receive holds pages until its peer has computed the prompt,
+ * which wants pages that a receive from us may hold; an offer holds a session
+ * until the peer has pages. Rids order all requests of a cluster: who waits
+ * makes younger holders give way and waits for older ones. Any ring of workers
+ * that wait for each other has a place where an older request waits for a
+ * younger one, so none lasts. Those of a kind are admitted in order of arrival:
+ * the oldest of them lends its age to those before it. (Rings through offers
+ * that have taken every session end with their deadlines.) */
+
+/* Waits for pages, lanes or a session while others that hold some wait for a
+ * peer: a receive, or a hand-off that its receiver holds pages for. A
+ * context-first hand-off that waits holds up nobody. */
+static bool is_claimant(const struct item *item, bool is_receive)
 {
-    int64_t oldest = INT64_MAX;
+    bool is_waiting =
+        item->state == ITEM_WAITING ||
+        (item->state == ITEM_CONTEXT_WAIT && item->session == NULL);
+    return is_waiting && (is_receive ? item->kind == ENGINE_GENERATION_ONLY
+                                     : item_streams(item));
+}
+
+static const struct item *oldest_claimant(const struct engine_core *core,
+                                          bool is_receive)
+{
+    const struct item *oldest = NULL;
     for (const struct item *item = core->oldest; item != NULL;
          item = item->younger) {
-        bool is_receive =
-            item->state == ITEM_WAITING && item->kind == ENGINE_GENERATION_ONLY;
-        oldest = is_receive && item->rid < oldest ? item->rid : oldest;
+        if (is_claimant(item, is_receive) &&
+            (oldest == NULL || item->rid < oldest->rid)) {
+            oldest = item;
+        }
     }
     return oldest;
+}
+
+static bool awaits_prefill(const struct item *item)
+{
+    return item->state == ITEM_RECEIVING && item->is_generation_first;
 }
 
 static bool is_out_of_sessions(const struct engine_core *core)
@@ -32,15 +56,28 @@ static bool is_out_of_sessions(const struct engine_core *core)
     return true;
 }
 
-/* Will somebody give back what a receive lacks, without a peer that waits? */
+/* Holds something until a peer has done its part; an offer, a session. A receive
+ * does not end for another receive: its own prompt, wherever that waits, makes
+ * room there. */
+static bool is_holder(const struct engine_core *core, const struct item *item,
+                      bool for_receive)
+{
+    bool is_offer = item->state == ITEM_CONTEXT_WAIT && item->session != NULL &&
+                    is_out_of_sessions(core);
+    return item->state == ITEM_SENDING || is_offer ||
+           (!for_receive && awaits_prefill(item));
+}
+
+/* Will somebody give back what a claimant lacks, without a peer that waits? */
 static bool is_moving(const struct engine_core *core)
 {
     bool needs_session = is_out_of_sessions(core);
     for (const struct item *item = core->oldest; item != NULL;
          item = item->younger) {
-        bool is_busy =
-            item->state == ITEM_PREFILL || item->state == ITEM_DECODE ||
-            item->state == ITEM_RECEIVING || item->state == ITEM_RECEIVED;
+        bool is_busy = item->state == ITEM_PREFILL ||
+                       item->state == ITEM_DECODE ||
+                       item->state == ITEM_RECEIVED ||
+                       (item->state == ITEM_RECEIVING && !awaits_prefill(item));
         if (is_busy && (!needs_session || item->session != NULL)) {
             return true;
         }
@@ -49,12 +86,12 @@ static bool is_moving(const struct engine_core *core)
 }
 
 /* Not older: a receive of what we hold ourselves cannot wait for it either. */
-static struct item *youngest_handoff(const struct engine_core *core,
-                                     int64_t oldest)
+static struct item *youngest_holder(const struct engine_core *core,
+                                    int64_t oldest, bool for_receive)
 {
     struct item *youngest = NULL;
     for (struct item *item = core->oldest; item != NULL; item = item->younger) {
-        if (item->state == ITEM_SENDING && item->rid >= oldest &&
+        if (is_holder(core, item, for_receive) && item->rid >= oldest &&
             (youngest == NULL || item->rid > youngest->rid)) {
             youngest = item;
         }
@@ -64,16 +101,30 @@ static struct item *youngest_handoff(const struct engine_core *core,
 
 static struct item *find_victim(const struct engine_core *core)
 {
-    int64_t oldest = oldest_receive(core);
-    return oldest == INT64_MAX || is_moving(core)
-               ? NULL
-               : youngest_handoff(core, oldest);
+    struct item *victim = NULL;
+    for (int i = 0; i < 2 && victim == NULL && !is_moving(core); i++) {
+        bool is_receive = i == 1;
+        const struct item *oldest = oldest_claimant(core, is_receive);
+        if (oldest != NULL) {
+            victim = youngest_holder(core, oldest->rid, is_receive);
+        }
+    }
+    return victim;
+}
+
+static void end(struct engine_core *core, struct item *victim, uint64_t now_ns)
+{
+    log_info("engine", "KV of request %lld gives way to another's",
+             (long long)victim->rid);
+    item_say_failed(core, victim, now_ns, ERR_NOT_FOUND,
+                    "KV transfer failed: it held what older requests wait for");
+    item_let_go(core, victim, AGREE_CANCEL, AGREE_REASON_REFUSED);
 }
 
 void give_way(struct engine_core *core, uint64_t now_ns)
 {
     struct item *victim = find_victim(core);
-    if (victim == NULL) {
+    if (victim == NULL || item_room(core) < STEP_EVENTS) {
         core->stuck_since_ns = 0;
         return;
     }
@@ -86,8 +137,6 @@ void give_way(struct engine_core *core, uint64_t now_ns)
         core->wake_ns = due_ns < core->wake_ns ? due_ns : core->wake_ns;
         return;
     }
-    log_info("engine", "KV of request %lld gives way to a receive",
-             (long long)victim->rid);
-    item_let_go(core, victim, AGREE_CANCEL, AGREE_REASON_REFUSED);
+    end(core, victim, now_ns);
     core->stuck_since_ns = 0;
 }

@@ -149,6 +149,7 @@ void item_let_go(struct engine_core *core, struct item *item, uint8_t agree_bit,
                  uint8_t agree_reason)
 {
     switch (item->state) {
+    case ITEM_CONTEXT_WAIT:
     case ITEM_WAITING:
         core->waiting_count--;
         break;
@@ -175,7 +176,7 @@ void item_let_go(struct engine_core *core, struct item *item, uint8_t agree_bit,
         kv_seq_close(core->cache, item->seq); /* leases keep their pages */
         item->seq = NULL;
     }
-    if (item->session != NULL && item->session->ticket != 0) {
+    if (session_is_live(item)) {
         session_cancel(core, item->session, agree_bit, agree_reason);
         item->state = ITEM_DRAINING;
         engine_request_free(item->request);
@@ -210,7 +211,8 @@ void item_cancel_choice(struct engine_core *core, struct item *item,
     if ((item->open_choices & bit) == 0) {
         return;
     }
-    if (item->open_choices == bit) {
+    /* First tokens of all choices leave together, or none do. */
+    if (item->open_choices == bit || item_streams(item)) {
         item_cancel(core, item, now_ns);
         return;
     }

@@ -17,6 +17,9 @@
  * order for prompt tokens 1 .. prompt_count - 1 (nothing precedes token 0),
  * before the first TOKEN. A context-only request gives one TOKEN and
  * one FINISHED a choice: ENGINE_FINISH_HANDOFF when its KV waits to be pulled.
+ * Generation-first, each choice of the other half begins with a TOKEN that came
+ * with the KV, logprobs and all, and nothing is computed here before it is known
+ * where the KV goes.
  * What the engine still holds after that (pages under a transfer) is its own
  * affair. CANCEL may cross with the end; an unknown id is ignored. */
 #include <stdatomic.h>
@@ -62,12 +65,15 @@ struct engine_request {
     int32_t logprob_count; /* -1: none; 0..20 */
     bool score_prompt; /* echo with logprobs: a SCORE event a token */
 
-    /* Hand-off, for the two disaggregated kinds (transfer.md 1.1). */
+    /* Hand-off, for the two disaggregated kinds (transfer.md 1.1, 2.4). */
     int64_t rid;
-    uint64_t sender_incarnation; /* generation: who holds the KV */
+    bool is_generation_first; /* the KV leaves while it is computed, and the
+                                 first tokens come with it */
+    /* Generation: who holds the KV; 0: whoever answers at the endpoint. */
+    uint64_t sender_incarnation;
     char sender_endpoint[280]; /* generation: "tcp://host:port" */
-    int32_t
-        first_tokens[ENGINE_CHOICE_COUNT_MAX]; /* generation: one a choice */
+    /* Generation, context first: one a choice. */
+    int32_t first_tokens[ENGINE_CHOICE_COUNT_MAX];
 };
 void engine_request_free(struct engine_request *request); /* NULL is fine */
 
@@ -110,7 +116,9 @@ enum engine_finish {
 /* Where the time went; 0 where a phase did not happen here. */
 struct engine_journey {
     uint32_t prompt_tokens;
-    uint32_t cached_tokens; /* of the prompt, found in this worker's cache */
+    /* Of the prompt, found in this worker's cache; of a generation-first
+     * receive, in the sender's. */
+    uint32_t cached_tokens;
     uint32_t chunk_count;
     uint64_t queue_ns; /* arrival to first scheduled */
     uint64_t prefill_ns; /* first scheduled to first token */

@@ -73,7 +73,9 @@ void engine_core_stats(const struct engine_core *core,
         stats_out->pages_cached += counts->droppable;
     }
     for (uint32_t i = 0; i < core->options.session_max; i++) {
-        stats_out->pages_leased += core->sessions[i].block_count;
+        for (uint32_t g = 0; g < core->options.group_count; g++) {
+            stats_out->pages_leased += core->sessions[i].leased_pages[g];
+        }
     }
     stats_out->pages_used = stats_out->pages_total - stats_out->pages_free -
                             stats_out->pages_cached;
@@ -111,16 +113,19 @@ static bool item_is_valid(const struct engine_core *core,
                           const struct item *item)
 {
     uint32_t lanes = lanes_of(core, item);
-    bool is_live = item->session != NULL && item->session->ticket != 0;
+    bool is_live = session_is_live(item);
     switch (item->state) {
     case ITEM_FREE:
         return false;
+    case ITEM_CONTEXT_WAIT:
+        return item->seq == NULL && item_streams(item) &&
+               (item->session == NULL || is_live) && item->lanes_held == 0;
     case ITEM_WAITING:
-        return item->seq == NULL && item->session == NULL &&
-               item->lanes_held == 0;
+        return item->seq == NULL && is_live == item_streams(item) &&
+               (is_live || item->session == NULL) && item->lanes_held == 0;
     case ITEM_PREFILL:
         return item->seq != NULL && item->lanes_held > 0 && lanes == 0 &&
-               !is_live;
+               is_live == item_streams(item);
     case ITEM_DECODE:
         return item->seq == NULL && lanes == item->lanes_held &&
                lanes == (uint32_t)__builtin_popcount(item->open_choices);
@@ -146,7 +151,8 @@ bool engine_core_is_valid(const struct engine_core *core)
             return false;
         }
         held += item->lanes_held;
-        waiting += item->state == ITEM_WAITING;
+        waiting +=
+            item->state == ITEM_WAITING || item->state == ITEM_CONTEXT_WAIT;
         sessions += item->session != NULL;
     }
     for (uint32_t i = 0; i < core->options.session_max; i++) {

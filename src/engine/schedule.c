@@ -403,8 +403,8 @@ static void break_jam(struct sched *sched, const struct sched_budget *budget)
     const struct sched_plan *plan = &sched->plan;
     bool is_idle =
         plan->decode_count + plan->chunk_count + plan->receive_count == 0;
-    bool may_be_jam =
-        is_idle && sched->unit_count > 0 && !budget->is_transfer_pending;
+    bool may_be_jam = is_idle && sched->unit_count > 0 &&
+                      (!budget->is_transfer_pending || budget->is_jam_real);
     sched->idle_passes = may_be_jam ? sched->idle_passes + 1 : 0;
     if (sched_may_evict(sched) && sched->idle_passes > JAM_PASSES &&
         sched_pause_newest(sched, 0)) {

@@ -39,7 +39,9 @@ struct sched_unit {
     bool is_in_flight; /* computed just now: hands off */
     bool is_finishing; /* its last token is under way: never a victim */
     bool is_replayable; /* may be freed and computed anew (recompute pause) */
-    bool has_session; /* a transfer may touch its pages: never paused */
+    /* A transfer touches its pages while it runs: all it needs is set aside when
+     * it starts, and it never gives way. */
+    bool has_session;
     bool is_multimodal;
     bool is_ready; /* encoder done, pages arrived: may run */
     uint32_t
@@ -129,6 +131,7 @@ struct sched_budget {
     uint32_t rows; /* page-table rows free, for receives */
     uint32_t receiving_tokens; /* of receives under way */
     bool is_transfer_pending; /* something still holds pages: no stall */
+    bool is_jam_real; /* ... but none of it comes back by itself */
 };
 
 struct sched_chunk {

@@ -28,7 +28,10 @@ static bool has_room(const struct sched *sched, const struct sched_unit *unit)
 /* A first chunk: the whole prompt must fit, not just this much of it. */
 static enum admit start(struct sched *sched, struct sched_unit *unit)
 {
-    uint32_t reserve = sched_reserve_tokens(sched, unit->target, unit->growth);
+    uint32_t reserve =
+        unit->has_session
+            ? unit->target
+            : sched_reserve_tokens(sched, unit->target, unit->growth);
     if (reserve == 0 && !has_room(sched, unit)) {
         return ADMIT_STOP;
     }

@@ -21,7 +21,7 @@ static bool may_touch(const struct sched *sched, const struct sched_unit *unit)
 static bool may_suspend(const struct sched *sched,
                         const struct sched_unit *unit)
 {
-    return may_touch(sched, unit) && !unit->is_suspended;
+    return may_touch(sched, unit) && !unit->is_suspended && !unit->has_session;
 }
 
 /* Frees all it has, also what was put away before, even in this pass. A picture

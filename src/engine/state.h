@@ -8,6 +8,8 @@
  *   batch.c         what is computed
  *   apply.c         what came of it
  *   session.c       hand-offs and agreement
+ *   slices.c        what is sent while it is computed
+ *   first_aux.c     first tokens that travel with the KV
  *   give_way.c      which hand-offs end for others
  *   cache_events.c  what the cache tells, for those who ask
  *   proof.c         invariants */
@@ -28,6 +30,7 @@ enum {
 
 enum item_state {
     ITEM_FREE,
+    ITEM_CONTEXT_WAIT, /* its receiver has not said where the KV goes */
     ITEM_WAITING,
     ITEM_RECEIVING,
     ITEM_RECEIVED,
@@ -44,6 +47,7 @@ struct item {
     uint64_t id;
     int64_t rid;
     enum engine_kind kind;
+    bool is_generation_first;
     struct item *older, *younger; /* live list, by arrival; free list */
     struct session *session;
     struct kv_seq *seq; /* until its choices have their own */
@@ -81,15 +85,27 @@ struct lane {
 
 enum unit_owner { UNIT_OF_ITEM, UNIT_OF_LANE };
 
+enum { SLICE_COUNT_MAX = 64 }; /* of a session */
+
 struct session {
     struct item *item; /* NULL: free */
     agree_ticket ticket; /* 0: reserved; not begun, or over */
-    kv_page_id *pages; /* (block_count_max) what the transfer was told */
-    kv_ref *leased; /* (block_count_max) the first block_count count */
-    uint32_t block_count;
+    kv_page_id *pages[KV_LIFE_COUNT_MAX]; /* (block_count_max), told */
+    kv_ref *leased[KV_LIFE_COUNT_MAX]; /* (block_count_max); NONE: not now */
+    uint32_t leased_pages[KV_LIFE_COUNT_MAX]; /* by pool group */
+    uint32_t block_count; /* of the prompt */
+    uint32_t streaming_lives; /* bit a life cycle: leaves chunk by chunk */
     uint64_t started_ns;
     bool is_cancel_posted;
     char text[120]; /* what went wrong, from the report */
+    /* SEND: what the slices so far cover, and where each of them ends. */
+    bool is_awaited;
+    uint32_t cursor; /* blocks */
+    uint32_t slice_count;
+    uint32_t drained_count; /* said by a report */
+    uint32_t unleased_count; /* ... and its lease has ended */
+    uint32_t slice_ends[SLICE_COUNT_MAX];
+    struct transfer_aux *aux; /* RECEIVE: came with the KV; owned */
 };
 
 /* One run of the plan, and which jobs are its. */
@@ -112,6 +128,7 @@ struct lack {
     bool lanes;
     bool sessions;
     bool handoff; /* the share of a worker that receives too */
+    bool receive; /* the share of one that sends too */
 };
 
 struct engine_core {
@@ -129,6 +146,7 @@ struct engine_core {
     struct engine_pace pace;
     bool is_draining, is_stopping;
     bool has_seen_generation; /* receives too; never unset */
+    bool has_seen_streams; /* sends while it computes; never unset */
     bool has_lost_pages; /* a copy failed since the last look */
 
     struct item *items; /* (item_count) */
@@ -216,6 +234,8 @@ void cache_events_answer(struct engine_core *core, uint64_t now_ns,
 
 /* units.c */
 void units_init_item(struct engine_core *core, struct item *item);
+/* It may wait for others' prefixes, and they for its. */
+void units_join_waits(struct engine_core *core, struct item *item);
 void units_init_lane(struct engine_core *core, struct lane *lane);
 void units_replay(struct lane *lane);
 struct item *unit_item(const struct sched_unit *unit);
@@ -233,12 +253,46 @@ struct session *session_reserve(struct engine_core *core, struct item *item);
 void session_free(struct engine_core *core, struct session *session);
 void session_receive(struct engine_core *core, struct item *item,
                      uint64_t now_ns);
-void session_send(struct engine_core *core, struct item *item, uint64_t now_ns);
+/* Heap; `firsts` of all choices. */
+struct first_token;
+void session_send(struct engine_core *core, struct item *item,
+                  const struct first_token *firsts, uint32_t count,
+                  uint64_t now_ns);
 void session_cancel(struct engine_core *core, struct session *session,
                     uint8_t agree_bit, uint8_t agree_reason);
 void session_report(struct engine_core *core,
                     const struct transfer_report *report);
+/* Begins an attempt: a ticket, nothing leased and no page named. */
+void session_begin(struct engine_core *core, struct item *item,
+                   uint64_t now_ns);
+struct transfer_command *session_order(struct engine_core *core,
+                                       const struct session *session,
+                                       enum transfer_command_kind kind);
+/* Blocks [first, end) of one life cycle: named, and leased. */
+void session_lease(struct engine_core *core, struct session *session,
+                   uint32_t life, uint32_t first, uint32_t end);
+void session_unlease(struct engine_core *core, struct session *session,
+                     uint32_t life, uint32_t first, uint32_t end);
+/* Its transfer may touch pages, or will. Session membership decides, never the
+ * state (transfer.md 6.4). */
+bool session_is_live(const struct item *item);
+/* Slices that nobody has posted are not posted any more. */
+void session_drop_slices(struct engine_core *core,
+                         const struct session *session);
 void session_apply_agreed(struct engine_core *core, uint64_t now_ns);
+
+/* slices.c */
+/* Sends its KV while it computes it: generation-first. */
+bool item_streams(const struct item *item);
+/* At the head of a turn: leases of what has drained end, offers are made, who
+ * is awaited may be scheduled. */
+void slices_turn(struct engine_core *core, uint64_t now_ns);
+/* A chunk is in KV and committed, and not the last one. */
+void slices_after_chunk(struct engine_core *core, struct item *item,
+                        uint64_t now_ns);
+/* All that is left of the prompt; `aux` moves, NULL where none is sent. */
+void slices_send_last(struct engine_core *core, struct item *item,
+                      struct transfer_aux *aux, uint64_t now_ns);
 
 /* batch.c */
 struct sched_budget batch_budget(const struct engine_core *core);
@@ -248,6 +302,19 @@ void batch_build(struct engine_core *core, uint64_t now_ns,
 
 /* give_way.c: ends hand-offs that keep receives waiting for ever. */
 void give_way(struct engine_core *core, uint64_t now_ns);
+
+/* first_aux.c */
+struct transfer_aux *first_aux_make(const struct item *item,
+                                    const struct first_token *firsts,
+                                    uint32_t count);
+/* What a peer says is input: ERR_INVALID says what is wrong with it. */
+MUST_USE enum err first_aux_check(const struct engine_core *core,
+                                  const struct item *item,
+                                  const struct transfer_aux *aux,
+                                  struct why *why);
+/* Of a choice, as if sampled here: at most as many tops as were asked for. */
+void first_aux_result(const struct item *item, const struct transfer_aux *aux,
+                      uint32_t choice, struct sampler_result *result_out);
 
 /* apply.c */
 struct first_token {

@@ -25,6 +25,7 @@ void units_init_item(struct engine_core *core, struct item *item)
     unit->target = request->prompt_count;
     unit->growth = item->kind == ENGINE_CONTEXT_ONLY ? 0 : item->max_new;
     unit->is_replayable = true;
+    unit->has_session = item_streams(item);
     unit->owner = item;
     unit->owner_kind = UNIT_OF_ITEM;
     item->prefix =
@@ -33,8 +34,15 @@ void units_init_item(struct engine_core *core, struct item *item)
                                      .key_count = item->key_count,
                                      .token_count = request->prompt_count,
                                      .can_publish = true};
-    if (!is_receive && !request->score_prompt) {
-        unit->prefix = &item->prefix;
+    if (item->state != ITEM_CONTEXT_WAIT) {
+        units_join_waits(core, item);
+    }
+}
+
+void units_join_waits(struct engine_core *core, struct item *item)
+{
+    if (item->unit.kind == SCHED_CONTEXT && !item->request->score_prompt) {
+        item->unit.prefix = &item->prefix;
         prefix_wait_insert(core->waits, &item->prefix);
     }
 }
@@ -165,14 +173,22 @@ static void fail_stalled(struct engine_core *core, uint64_t now_ns)
     }
 }
 
-static bool is_transfer_pending(const struct engine_core *core)
+/* Something holds pages until a transfer ends. One that waits for another
+ * worker's prefill is no reason to leave prompts that jam each other alone: the
+ * other may wait for ours. */
+static void note_transfers(const struct engine_core *core,
+                           struct sched_budget *budget)
 {
+    budget->is_jam_real = true;
     for (uint32_t i = 0; i < core->options.session_max; i++) {
-        if (core->sessions[i].item != NULL && core->sessions[i].ticket != 0) {
-            return true;
-        }
+        const struct session *session = &core->sessions[i];
+        bool is_live = session->item != NULL && session->ticket != 0;
+        bool awaits_prefill = is_live && session->item->is_generation_first &&
+                              (session->item->state == ITEM_RECEIVING ||
+                               session->item->state == ITEM_CONTEXT_WAIT);
+        budget->is_transfer_pending |= is_live;
+        budget->is_jam_real &= !is_live || awaits_prefill;
     }
-    return false;
 }
 
 const struct sched_plan *units_schedule(struct engine_core *core,
@@ -182,7 +198,7 @@ const struct sched_plan *units_schedule(struct engine_core *core,
     bool may_run = !core->is_stopping && has_room(core);
     uint32_t count = may_run ? gather(core) : 0;
     struct sched_budget budget = batch_budget(core);
-    budget.is_transfer_pending = is_transfer_pending(core);
+    note_transfers(core, &budget);
     const struct sched_plan *plan =
         sched_pass(core->sched, core->units, count, &budget, &cache);
     note_starts(core, plan, now_ns);

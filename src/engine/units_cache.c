@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "base/check.h"
 #include "engine/state.h"
 
@@ -52,13 +54,33 @@ static uint32_t probe(void *context, const struct sched_unit *unit)
     return kv_manager_probe(core->cache, &prompt).usable;
 }
 
-/* Pages that a hand-off holds from its admission until its lease ends. */
-static uint32_t handoff_blocks(const struct engine_core *core,
-                               const struct item *item)
+/* Adds the pages that a prompt under way to another worker, or from one, holds
+ * from its admission until its lease ends. */
+static void add_pages(const struct engine_core *core, const struct item *item,
+                      uint32_t pages[KV_LIFE_COUNT_MAX])
 {
-    return item->request == NULL ? item->session->block_count
-                                 : kv_blocks_of(item->request->prompt_count,
-                                                core->options.tokens_per_block);
+    uint32_t held[KV_LIFE_COUNT_MAX];
+    if (item->request == NULL) {
+        memcpy(held, item->session->leased_pages, sizeof(held));
+    } else {
+        const struct kv_promise promise = {.token_total =
+                                               item->request->prompt_count};
+        admit_need(core, &promise, 0, held);
+    }
+    for (uint32_t i = 0; i < core->options.group_count; i++) {
+        pages[i] += held[i];
+    }
+}
+
+static bool is_half(const struct engine_core *core,
+                    const uint32_t pages[KV_LIFE_COUNT_MAX])
+{
+    for (uint32_t i = 0; i < core->options.group_count; i++) {
+        if (pages[i] > core->options.page_counts[i] / 2) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* A hand-off keeps its pages until the peer pulls them, and the peer can only
@@ -66,25 +88,33 @@ static uint32_t handoff_blocks(const struct engine_core *core,
  * the hand-offs of one that receives too take half of its pages and leave a
  * quarter of its sessions; one hand-off alone may be as large as it is. Blocks
  * that several share count once each: the sum is never below the truth. */
-static bool may_hand_off(const struct engine_core *core,
-                         const struct item *item)
+static bool has_share(const struct engine_core *core, const struct item *item)
 {
-    if (!core->has_seen_generation) {
-        return true;
-    }
-    uint64_t blocks = handoff_blocks(core, item);
+    uint32_t pages[KV_LIFE_COUNT_MAX] = {0};
     uint32_t sessions = 0;
+    add_pages(core, item, pages);
     for (uint32_t i = 0; i < core->options.session_max; i++) {
         const struct item *other = core->sessions[i].item;
-        if (other != NULL && other->kind == ENGINE_CONTEXT_ONLY) {
-            blocks += handoff_blocks(core, other);
+        if (other != NULL && other != item && other->kind == item->kind) {
+            add_pages(core, other, pages);
             sessions++;
         }
     }
     uint32_t kept = core->options.session_max / 4;
     kept = kept == 0 ? 1 : kept;
     return sessions == 0 || (sessions + kept < core->options.session_max &&
-                             blocks <= core->options.page_counts[0] / 2);
+                             is_half(core, pages));
+}
+
+/* Generation-first it is the other way round: who receives holds pages until the
+ * peer has computed the prompt, and the peer waits for pages of its own. A
+ * prompt that is sent while it is computed waits for nobody. */
+static bool must_leave_room(const struct engine_core *core,
+                            const struct item *item)
+{
+    return item->kind == ENGINE_CONTEXT_ONLY
+               ? core->has_seen_generation && !item->is_generation_first
+               : core->has_seen_streams && item->is_generation_first;
 }
 
 static uint32_t lanes_needed(const struct engine_core *core,
@@ -110,13 +140,15 @@ static bool must_wait(struct engine_core *core, struct item *item)
     if (lanes > 0 && lack->lanes) {
         return true;
     }
-    if (item->kind == ENGINE_CONTEXT_ONLY) {
-        lack->handoff = lack->handoff || !may_hand_off(core, item);
-        if (lack->handoff) {
+    bool *share =
+        item->kind == ENGINE_CONTEXT_ONLY ? &lack->handoff : &lack->receive;
+    if (item->kind != ENGINE_AGGREGATED && must_leave_room(core, item)) {
+        *share = *share || !has_share(core, item);
+        if (*share) {
             return true;
         }
     }
-    if (item->kind != ENGINE_AGGREGATED) {
+    if (item->kind != ENGINE_AGGREGATED && !session_is_live(item)) {
         lack->sessions = lack->sessions || session_reserve(core, item) == NULL;
         return lack->sessions;
     }
@@ -216,7 +248,7 @@ static enum err start_item(struct engine_core *core, struct item *item,
             : open_seq(core, &item->unit, reserve_tokens, &item->seq);
     if (err == OK) {
         leave_waiting(core, item);
-    } else if (item->session != NULL) {
+    } else if (item->session != NULL && !session_is_live(item)) {
         session_free(core, item->session);
     }
     return err;
@@ -271,13 +303,14 @@ static void release(void *context, struct sched_unit *unit)
     core->lanes_free += item->lanes_held;
     core->waiting_count++;
     item->lanes_held = 0;
-    if (item->session != NULL) {
+    if (item->session != NULL && !session_is_live(item)) {
         session_free(core, item->session);
     }
 }
 
 /* A copy failed: who was to use what it should have brought computes that anew;
- * a receive has nothing to compute it from. */
+ * a receive has nothing to compute it from, and what has been sent in part is
+ * not sent again. */
 static void drop_lost_unit(struct engine_core *core, struct sched_unit *unit)
 {
     struct kv_seq *seq = *seq_of(unit);
@@ -288,8 +321,8 @@ static void drop_lost_unit(struct engine_core *core, struct sched_unit *unit)
     }
 }
 
-static void drop_lost_receive(struct engine_core *core, struct item *item,
-                              uint64_t now_ns)
+static void drop_lost_transfer(struct engine_core *core, struct item *item,
+                               uint64_t now_ns)
 {
     bool is_lost = item->seq != NULL && kv_seq_is_lost(core->cache, item->seq);
     if (is_lost && item_room(core) >= STEP_EVENTS) {
@@ -307,11 +340,16 @@ void units_drop_lost(struct engine_core *core, uint64_t now_ns)
     core->has_lost_pages = false;
     while (item != NULL) {
         struct item *next = item->younger;
-        if (item->state == ITEM_PREFILL) {
+        bool is_received =
+            item->state == ITEM_RECEIVING || item->state == ITEM_RECEIVED;
+        bool is_computed = item->state == ITEM_PREFILL;
+        if (is_received || (is_computed && session_is_live(item))) {
+            drop_lost_transfer(core, item, now_ns);
+            item = next;
+            continue;
+        }
+        if (is_computed) {
             drop_lost_unit(core, &item->unit);
-        } else if (item->state == ITEM_RECEIVING ||
-                   item->state == ITEM_RECEIVED) {
-            drop_lost_receive(core, item, now_ns);
         }
         for (uint32_t i = 0; i < ENGINE_CHOICE_COUNT_MAX; i++) {
             if (item->state == ITEM_DECODE && item->lanes[i] != NULL) {

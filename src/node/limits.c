@@ -205,11 +205,6 @@ uint32_t node_limits_row_count(const struct config_worker *config)
     return rows < least ? least : rows;
 }
 
-bool node_limits_can_hand_off(const struct node_limits *limits)
-{
-    return limits->life_count == 1;
-}
-
 enum err node_limits_of(const struct config_worker *config,
                         const struct model_info *info, uint64_t memory_bytes,
                         struct why *why, struct node_limits *limits_out)
@@ -250,9 +245,7 @@ enum err node_limits_measure(const struct config_worker *config,
         .life_count = limits->life_count,
         .group_count = limits->life_count,
         .level_count = limits->host_bytes > 0 ? 2 : 1,
-        .seq_count_max =
-            config->max_batch +
-            (node_limits_can_hand_off(limits) ? ENGINE_SESSION_COUNT_MAX : 0),
+        .seq_count_max = config->max_batch + ENGINE_SESSION_COUNT_MAX,
         .block_count_max =
             kv_blocks_of(limits->max_seq, config->tokens_per_block),
         .step_max = limits->row_count_max,

@@ -49,7 +49,5 @@ MUST_USE enum err node_limits_measure(const struct config_worker *config,
                                       struct why *why,
                                       struct node_limits *limits);
 void node_limits_describe(const struct node_limits *limits, struct buf *out);
-/* Of models with several life cycles KV cannot be handed over yet. */
-bool node_limits_can_hand_off(const struct node_limits *limits);
 /* Memory of this host. */
 uint64_t node_host_memory(void);

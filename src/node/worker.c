@@ -48,7 +48,6 @@ struct worker {
     struct transfer_inproc_hub *hub;
     struct transfer_backend *backend;
     struct node_pools pools;
-    char no_handoff[200]; /* why requests run whole here; "": they need not */
     struct io_loop *transfer_loop;
     struct io_thread *transfer_thread;
     struct transfer *transfer;
@@ -130,23 +129,15 @@ static enum err open_transfer(struct worker *worker, struct why *why)
                                         &worker->transfer_thread);
 }
 
-/* Pools, and what moves their pages to others where the model allows it. */
+/* Pools, and what moves their pages to others. */
 static enum err open_pools(struct worker *worker, struct why *why)
 {
-    bool can_hand_off = node_limits_can_hand_off(&worker->file.limits);
-    enum err code = can_hand_off ? open_backend(worker, why) : OK;
-    if (!can_hand_off) {
-        snprintf(worker->no_handoff, sizeof(worker->no_handoff),
-                 "architecture %s has windowed layers: KV hand-off is not "
-                 "supported yet, requests run whole",
-                 worker->file.model->info.architecture);
-        log_warn("worker", "%s", worker->no_handoff);
-    }
+    enum err code = open_backend(worker, why);
     if (code == OK) {
         code = node_pools_take(&worker->pools, &worker->file.limits,
                                worker->backend, why);
     }
-    return code == OK && can_hand_off ? open_transfer(worker, why) : code;
+    return code == OK ? open_transfer(worker, why) : code;
 }
 
 static enum sched_policy policy_of(enum config_policy policy)
@@ -274,7 +265,6 @@ static enum err set_ready(struct worker *worker, struct why *why)
         .transfer_endpoint = worker->transfer == NULL
                                  ? NULL
                                  : transfer_endpoint(worker->transfer),
-        .no_handoff = worker->no_handoff,
         .pool_count = limits->life_count,
         .engine = {worker->boxes.commands, worker->boxes.events,
                    &worker->cancel_hint},

@@ -73,6 +73,7 @@ static void take_first(struct serve_request *request, uint32_t choice)
 static bool is_handed_over(const struct serve_request *request, uint32_t choice)
 {
     return request->kind == ENGINE_GENERATION_ONLY &&
+           !request->is_generation_first &&
            request->choices[choice].token_count == 0;
 }
 

@@ -62,11 +62,7 @@ static int check_context(struct serve_request *request, struct why *why)
 {
     const struct api_handoff *handoff = &request->body.handoff;
     request->kind = ENGINE_CONTEXT_ONLY;
-    if (handoff->schedule_style != 0) {
-        return refuse(why, 400,
-                      "disaggregated_params.schedule_style: "
-                      "generation_first is not supported by this server");
-    }
+    request->is_generation_first = handoff->schedule_style != 0;
     if (!handoff->has_disagg_id) {
         return refuse(why, 400,
                       "disaggregated_params.disagg_request_id: is required");
@@ -157,24 +153,32 @@ static int check_first_tokens(const struct serve_request *request,
     return 0;
 }
 
-static int check_generation(struct serve_request *request, struct why *why)
+static int take_endpoint(struct serve_request *request, struct why *why)
+{
+    struct span endpoint = request->body.handoff.endpoint;
+    struct io_address address;
+    if (io_address_parse(endpoint, why, &address) != OK) {
+        IGNORE(why_prefix(why, ERR_INVALID,
+                          "disaggregated_params.ctx_info_endpoint"));
+        return 400;
+    }
+    memcpy(request->sender_endpoint, endpoint.data, endpoint.size);
+    return 0;
+}
+
+/* Context-first: what the context server answered comes with the request. */
+static int check_answer(struct serve_request *request, struct why *why)
 {
     const struct api_handoff *handoff = &request->body.handoff;
-    request->kind = ENGINE_GENERATION_ONLY;
-    if (handoff->schedule_style != 0 || handoff->first_token_count == 0) {
+    if (handoff->first_token_count == 0) {
         return refuse(why, 400,
-                      "disaggregated_params.first_gen_tokens: is required "
-                      "(generation_first is not supported by this server)");
+                      "disaggregated_params.first_gen_tokens: is required, "
+                      "unless schedule_style is 1 (generation_first)");
     }
     if (handoff->opaque.data == NULL || handoff->endpoint.data == NULL) {
         return refuse(why, 400,
                       "disaggregated_params: encoded_opaque_state and "
                       "ctx_info_endpoint are required");
-    }
-    if (request->body.echo && request->body.logprob_count >= 0) {
-        return refuse(why, 400,
-                      "echo: with logprobs is not supported for "
-                      "generation_only");
     }
     if (request->body.truncate_prompt_tokens > 0) {
         request->body.truncate_prompt_tokens = 0; /* the ids are cut already */
@@ -183,16 +187,57 @@ static int check_generation(struct serve_request *request, struct why *why)
         return refuse(why, 400,
                       "disaggregated_params.ctx_request_id: is required");
     }
-    struct io_address address;
-    if (io_address_parse(handoff->endpoint, why, &address) != OK) {
-        IGNORE(why_prefix(why, ERR_INVALID,
-                          "disaggregated_params.ctx_info_endpoint"));
-        return 400;
+    int status = take_endpoint(request, why);
+    if (status == 0) {
+        status = check_first_tokens(request, why);
     }
-    memcpy(request->sender_endpoint, handoff->endpoint.data,
-           handoff->endpoint.size);
-    int status = check_first_tokens(request, why);
     return status == 0 ? check_opaque(request, why) : status;
+}
+
+/* Generation-first: first tokens and KV come from the context server itself, so
+ * nothing of its answer may be here, and both know the request by one id. */
+static int check_no_answer(struct serve_request *request, struct why *why)
+{
+    const struct api_handoff *handoff = &request->body.handoff;
+    if (handoff->first_token_count > 0) {
+        return refuse(why, 400,
+                      "disaggregated_params.first_gen_tokens: must be absent "
+                      "when schedule_style is 1 (generation_first)");
+    }
+    if (handoff->opaque.data != NULL) {
+        return refuse(why, 400,
+                      "disaggregated_params.encoded_opaque_state: must be "
+                      "absent when schedule_style is 1 (generation_first)");
+    }
+    if (handoff->endpoint.data == NULL) {
+        return refuse(why, 400,
+                      "disaggregated_params.ctx_info_endpoint: is required");
+    }
+    if (!handoff->has_disagg_id) {
+        return refuse(why, 400,
+                      "disaggregated_params.disagg_request_id: is required");
+    }
+    if (handoff->has_ctx_id && handoff->ctx_id != handoff->disagg_id) {
+        return refuse(why, 400,
+                      "disaggregated_params.ctx_request_id: must be the "
+                      "disagg_request_id when schedule_style is 1");
+    }
+    request->rid = handoff->disagg_id;
+    return take_endpoint(request, why);
+}
+
+static int check_generation(struct serve_request *request, struct why *why)
+{
+    const struct api_handoff *handoff = &request->body.handoff;
+    request->kind = ENGINE_GENERATION_ONLY;
+    request->is_generation_first = handoff->schedule_style != 0;
+    if (request->body.echo && request->body.logprob_count >= 0) {
+        return refuse(why, 400,
+                      "echo: with logprobs is not supported for "
+                      "generation_only");
+    }
+    return request->is_generation_first ? check_no_answer(request, why)
+                                        : check_answer(request, why);
 }
 
 int serve_handoff_check(struct serve_request *request, struct why *why)

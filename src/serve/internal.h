@@ -49,6 +49,7 @@ struct serve_request {
 
     /* the hand-off */
     enum engine_kind kind;
+    bool is_generation_first;
     int64_t rid;
     uint64_t sender_incarnation;
     char sender_endpoint[API_ENDPOINT_SIZE];

@@ -195,6 +195,7 @@ static struct engine_request *make_request(struct serve_request *request)
     out->logprob_count = body->logprob_count;
     out->score_prompt = body->echo && body->logprob_count >= 0;
     out->rid = request->rid;
+    out->is_generation_first = request->is_generation_first;
     out->sender_incarnation = request->sender_incarnation;
     memcpy(out->sender_endpoint, request->sender_endpoint,
            sizeof(request->sender_endpoint));

@@ -75,6 +75,7 @@ static struct sim_world *create(const struct sim_engine_options *options)
 static void destroy(struct sim_world *world)
 {
     engine_core_destroy(world->core);
+    sim_transfers_destroy(world);
     sim_pages_destroy(world);
     sampler_destroy(world->sampler);
     for (uint32_t i = 0; i < world->request_count; i++) {
@@ -101,7 +102,10 @@ static void rest(struct sim_world *world)
 static void take_all(struct sim_world *world)
 {
     sim_copies_take(world);
-    sim_transfers_take(world);
+    if (world->is_quiet ||
+        !sim_chance(&world->world_rng, world->hostility.hold_orders)) {
+        sim_transfers_take(world);
+    }
     if (world->is_quiet ||
         !sim_chance(&world->world_rng, world->hostility.hold_events)) {
         sim_events_take(world);

@@ -45,7 +45,7 @@ struct sim_engine_summary {
     uint64_t passes;
     uint64_t requests, tokens, prefill_tokens, cached_tokens;
     uint64_t evictions, suspensions, pauses, cancels, waits, waits_max;
-    uint64_t copies, copies_failed, transfers, transfers_failed;
+    uint64_t copies, copies_failed, transfers, transfers_failed, slices;
     uint64_t
         faults; /* passes given up or failed, copies and transfers failed */
     char failure[256]; /* ""; else what was wrong, and in which pass */

@@ -159,6 +159,10 @@ static void hear_token(struct sim_world *world, struct sim_request *request,
                  at);
         return;
     }
+    if (request->has_bad_aux) {
+        sim_fail(world, "request %llu says what it should not believe",
+                 (unsigned long long)request->id);
+    }
     int32_t expected = request->tokens[request->prompt_count + at];
     if (event->token != expected) {
         sim_fail(world, "request %llu choice %u token %u is %d, not %d",
@@ -226,9 +230,11 @@ static bool may_fail(const struct sim_world *world,
     bool is_refused = strncmp(event->reason, "queue is full", 13) == 0;
     bool is_too_large = event->error == ERR_INVALID && request->is_refusable;
     bool is_lost = world->summary.copies_failed > 0 && event->error == ERR_IO;
+    bool is_younger = strstr(event->reason, "older requests wait") != NULL;
     bool is_stalled = strstr(event->reason, "could not schedule") != NULL;
-    return !is_stalled && (is_refused || is_too_large || is_lost ||
-                           request->may_fail || request->is_cancelled);
+    return !is_stalled &&
+           (is_refused || is_younger || is_too_large || is_lost ||
+            request->may_fail || request->is_cancelled);
 }
 
 static void hear_failed(struct sim_world *world, struct sim_request *request,

@@ -134,17 +134,16 @@ static void draw_limits(struct sim_world *world, struct rng *rng)
     }
 }
 
-/* A hand-off moves the pages of one life cycle. */
 static void draw_load(struct sim_world *world, struct rng *rng)
 {
     struct sim_load *load = &world->load;
     struct engine_core_options *core = &world->core_options;
-    core->session_max = core->life_count == 1 && sim_chance(rng, 768)
-                            ? sim_range(rng, 1, 6)
-                            : 0;
+    core->session_max = sim_chance(rng, 768) ? sim_range(rng, 1, 6) : 0;
     if (core->session_max > 0) {
         load->handoff = sim_range(rng, 0, 400);
         load->receive = sim_range(rng, 0, 300);
+        load->generation_first =
+            sim_chance(rng, 256) ? 0 : sim_range(rng, 100, 1024);
     }
     load->choice_max = sim_chance(rng, 512) ? 1 : sim_range(rng, 2, 4);
     if (load->choice_max > core->max_batch) {
@@ -177,7 +176,9 @@ static void draw_hostility(struct sim_world *world, struct rng *rng)
     bad->copy_fail = sim_chance(rng, 300) ? sim_range(rng, 1, 60) : 0;
     bad->transfer_fail = sim_range(rng, 0, 200);
     bad->transfer_mute = sim_range(rng, 0, 60);
+    bad->aux_fail = sim_range(rng, 0, 100);
     bad->hold_events = sim_chance(rng, 512) ? sim_range(rng, 1, 300) : 0;
+    bad->hold_orders = sim_chance(rng, 300) ? sim_range(rng, 1, 500) : 0;
     bad->stop = sim_chance(rng, 64) ? 20 : 0;
 }
 

@@ -162,7 +162,9 @@ static struct engine_request *ask(const struct sim_world *world,
                                      .sampling = sampler_defaults(),
                                      .logprob_count = -1,
                                      .score_prompt = request->has_scores,
-                                     .rid = request->rid};
+                                     .rid = request->rid,
+                                     .is_generation_first =
+                                         request->is_generation_first};
     asked->sampling.temperature = 0;
     asked->prompt =
         mem_copy(request->tokens, request->prompt_count * sizeof(int32_t));
@@ -172,7 +174,8 @@ static struct engine_request *ask(const struct sim_world *world,
 static void submit(struct sim_world *world, struct sim_request *request,
                    struct engine_request *asked)
 {
-    if (request->kind == ENGINE_GENERATION_ONLY) {
+    if (request->kind == ENGINE_GENERATION_ONLY &&
+        !request->is_generation_first) {
         for (uint32_t i = 0; i < request->choice_count; i++) {
             asked->first_tokens[i] = request->tokens[request->prompt_count];
         }
@@ -200,6 +203,8 @@ static void arrive(struct sim_world *world)
     const struct sim_load *load = &world->load;
     bool is_again = world->request_count > 0 && sim_chance(rng, load->again);
     struct sim_request *request = add_request(world, draw_kind(world));
+    request->is_generation_first = request->kind != ENGINE_AGGREGATED &&
+                                   sim_chance(rng, load->generation_first);
     size_t capacity = load->prompt_max + load->output_max;
     request->tokens = mem_new_array(capacity, sizeof(int32_t));
     world->request_count--; /* not one of those that are gone on from */
@@ -298,6 +303,7 @@ static void follow(struct sim_world *world)
 {
     for (uint32_t i = 0; i < world->request_count; i++) {
         if (world->requests[i].is_handed_over &&
+            !world->requests[i].is_generation_first &&
             sim_chance(&world->load_rng, 300) &&
             engine_core_has_room(world->core)) {
             receive(world, &world->requests[i]);

@@ -25,7 +25,6 @@ static void create_reference(struct sim_world *world,
     uint32_t blocks = kv_blocks_of(world->core_options.max_seq,
                                    world->core_options.tokens_per_block);
     world->reference = model_hash_create(&world->hash);
-    world->reference_pool = create_pool(layout, blocks);
     world->reference_table =
         mem_new_array(blocks, sizeof(world->reference_table[0]));
     for (uint32_t i = 0; i < blocks; i++) {
@@ -33,7 +32,8 @@ static void create_reference(struct sim_world *world,
     }
     struct kv_pool_view pools[KV_LIFE_COUNT_MAX] = {0};
     for (uint32_t i = 0; i < world->hash.life_count; i++) {
-        pools[i] = world->reference_pool;
+        world->reference_pools[i] = create_pool(layout, blocks);
+        pools[i] = world->reference_pools[i];
     }
     world->reference->ops->set_pool(world->reference, pools);
 }
@@ -70,7 +70,9 @@ void sim_pages_destroy(struct sim_world *world)
         mem_free(world->pools[0][i].base);
         mem_free(world->pools[1][i].base);
     }
-    mem_free(world->reference_pool.base);
+    for (uint32_t i = 0; i < world->hash.life_count; i++) {
+        mem_free(world->reference_pools[i].base);
+    }
     mem_free(world->reference_table);
     if (world->model != NULL) {
         world->model->ops->destroy(world->model);

@@ -2,15 +2,24 @@
 
 #include "agree/word.h"
 #include "base/check.h"
+#include "base/mem.h"
 #include "sim/engine_world.h"
+
+static const uint64_t MS_NS = 1000000;
+
+static uint64_t later(struct sim_world *world, uint64_t since_ns,
+                      uint32_t ms_max)
+{
+    return since_ns + sim_range(&world->transfer_rng, 0, ms_max) * MS_NS;
+}
 
 /* The half that this transfer is of. */
 static struct sim_request *owner_of(struct sim_world *world,
                                     const struct transfer_command *command)
 {
-    enum engine_kind kind = command->kind == TRANSFER_SEND
-                                ? ENGINE_CONTEXT_ONLY
-                                : ENGINE_GENERATION_ONLY;
+    enum engine_kind kind = command->kind == TRANSFER_RECEIVE
+                                ? ENGINE_GENERATION_ONLY
+                                : ENGINE_CONTEXT_ONLY;
     for (uint32_t i = world->request_count; i > 0; i--) {
         struct sim_request *request = &world->requests[i - 1];
         if (request->kind == kind && request->rid == command->rid) {
@@ -18,117 +27,6 @@ static struct sim_request *owner_of(struct sim_world *world,
         }
     }
     CHECK_UNREACHABLE();
-}
-
-/* ---- the bytes ---- */
-
-/* The KV of the prompt, computed once more, away from the cache. */
-static void recompute(struct sim_world *world,
-                      const struct sim_request *request)
-{
-    struct model_run run = {.tokens = request->tokens,
-                            .token_count = request->prompt_count,
-                            .pages = {world->reference_table}};
-    struct model_batch batch = {.runs = &run, .run_count = 1};
-    CHECK(world->reference->ops->forward(world->reference, &batch,
-                                         world->logits) == OK);
-}
-
-static uint8_t *page_at(const struct kv_pool_view *pool, kv_page_id page)
-{
-    CHECK(page >= 0);
-    CHECK((uint32_t)page < pool->page_count);
-    return pool->base + pool->page_bytes * (size_t)page;
-}
-
-/* Tokens [0, count) of two pages, all layers, K and V. */
-static bool is_same(const struct kv_layout *layout, const uint8_t *a,
-                    const uint8_t *b, uint32_t count)
-{
-    size_t bytes = (size_t)count * layout->head_dim * layout->element_bytes;
-    size_t half = kv_layout_layer_bytes(layout) / 2;
-    for (size_t i = 0; i < 2 * (size_t)layout->layer_count; i++) {
-        if (memcmp(a + i * half, b + i * half, bytes) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void check_sent(struct sim_world *world,
-                       const struct sim_transfer *transfer)
-{
-    const struct transfer_command *command = &transfer->command;
-    const struct kv_layout *layout = &world->reference_pool.layout;
-    uint32_t size = layout->tokens_per_block;
-    recompute(world, transfer->request);
-    for (uint32_t i = 0; i < command->block_count; i++) {
-        uint32_t rest = transfer->request->prompt_count - i * size;
-        if (command->pages[0][i] != KV_PAGE_NONE &&
-            !is_same(layout, page_at(&world->pools[0][0], command->pages[0][i]),
-                     page_at(&world->reference_pool, (kv_page_id)i),
-                     rest < size ? rest : size)) {
-            sim_fail(world, "block %u of request %llu was sent wrong", i,
-                     (unsigned long long)transfer->request->id);
-        }
-    }
-}
-
-static void write_received(struct sim_world *world,
-                           const struct sim_transfer *transfer)
-{
-    const struct transfer_command *command = &transfer->command;
-    recompute(world, transfer->request);
-    for (uint32_t i = 0; i < command->block_count; i++) {
-        if (command->pages[0][i] != KV_PAGE_NONE) {
-            memcpy(page_at(&world->pools[0][0], command->pages[0][i]),
-                   page_at(&world->reference_pool, (kv_page_id)i),
-                   world->reference_pool.page_bytes);
-        }
-    }
-}
-
-/* A peer may write whatever it likes until it is quiet. */
-static void scribble(struct sim_world *world,
-                     const struct sim_transfer *transfer)
-{
-    const struct transfer_command *command = &transfer->command;
-    if (command->kind != TRANSFER_RECEIVE) {
-        return;
-    }
-    for (uint32_t i = 0; i < command->block_count; i++) {
-        if (command->pages[0][i] != KV_PAGE_NONE) {
-            sim_page_poison(world, 0, command->pages[0][i], 0,
-                            world->core_options.tokens_per_block);
-        }
-    }
-}
-
-/* ---- orders ---- */
-
-static void start(struct sim_world *world,
-                  const struct transfer_command *command)
-{
-    struct rng *rng = &world->transfer_rng;
-    const struct sim_hostility *bad = &world->hostility;
-    CHECK(world->transfer_count < SIM_TRANSFER_MAX);
-    struct sim_transfer *transfer = &world->transfers[world->transfer_count++];
-    *transfer = (struct sim_transfer){.command = *command,
-                                      .request = owner_of(world, command)};
-    uint64_t latency_ns = sim_range(rng, 0, 30) * (uint64_t)1000000;
-    bool is_mute = !world->is_quiet && sim_chance(rng, bad->transfer_mute);
-    transfer->is_failing =
-        !world->is_quiet && sim_chance(rng, bad->transfer_fail);
-    transfer->due_ns = is_mute ? UINT64_MAX : world->now_ns + latency_ns;
-    transfer->is_unsafe = sim_chance(rng, 256);
-    for (uint32_t i = 0; i < command->block_count; i++) {
-        if (command->pages[0][i] != KV_PAGE_NONE) {
-            sim_copies_await(world, 0, command->pages[0][i],
-                             command->kind == TRANSFER_RECEIVE);
-        }
-    }
-    scribble(world, transfer);
-    world->summary.transfers++;
 }
 
 static struct sim_transfer *find(struct sim_world *world, uint64_t session)
@@ -141,35 +39,208 @@ static struct sim_transfer *find(struct sim_world *world, uint64_t session)
     return NULL;
 }
 
-/* When the peer will have let go, after it said that it failed. */
-static void stop(struct sim_world *world, struct sim_transfer *transfer,
-                 uint8_t word, uint8_t reason)
+static void free_transfer(struct sim_transfer *transfer)
 {
-    transfer->word |= word | AGREE_TERMINAL | AGREE_FAILED;
-    transfer->reason = reason;
-    transfer->quiet_ns =
-        world->now_ns +
-        sim_range(&world->transfer_rng, 0, 20) * (uint64_t)1000000;
+    for (uint32_t i = 0; i < KV_LIFE_COUNT_MAX; i++) {
+        mem_free(transfer->posted[i]);
+    }
+    mem_free(transfer->aux);
+}
+
+void sim_transfers_destroy(struct sim_world *world)
+{
+    for (uint32_t i = 0; i < world->transfer_count; i++) {
+        free_transfer(&world->transfers[i]);
+    }
+}
+
+/* ---- orders ---- */
+
+static struct sim_transfer *open_transfer(
+    struct sim_world *world, const struct transfer_command *command)
+{
+    struct rng *rng = &world->transfer_rng;
+    const struct sim_hostility *bad = &world->hostility;
+    CHECK(world->transfer_count < SIM_TRANSFER_MAX);
+    struct sim_transfer *transfer = &world->transfers[world->transfer_count++];
+    *transfer = (struct sim_transfer){
+        .command = *command,
+        .is_send = command->kind != TRANSFER_RECEIVE,
+        .request = owner_of(world, command),
+        .awaited_ns = UINT64_MAX,
+    };
+    bool is_mute = !world->is_quiet && sim_chance(rng, bad->transfer_mute);
+    transfer->is_failing =
+        !world->is_quiet && sim_chance(rng, bad->transfer_fail);
+    transfer->fail_slice = sim_range(rng, 0, 3);
+    transfer->due_ns = is_mute ? UINT64_MAX : later(world, world->now_ns, 30);
+    transfer->is_unsafe = sim_chance(rng, 256);
+    world->summary.transfers++;
+    return transfer;
+}
+
+static void await_copies(struct sim_world *world,
+                         const struct sim_transfer *transfer, uint32_t first,
+                         uint32_t end)
+{
+    const struct transfer_command *command = &transfer->command;
+    for (uint32_t life = 0; life < command->group_count; life++) {
+        for (uint32_t i = first; i < end; i++) {
+            if (command->pages[life][i] != KV_PAGE_NONE) {
+                sim_copies_await(world, world->core_options.group_of[life],
+                                 command->pages[life][i], !transfer->is_send);
+            }
+        }
+    }
+}
+
+static void receive(struct sim_world *world,
+                    const struct transfer_command *command)
+{
+    struct sim_transfer *transfer = open_transfer(world, command);
+    if (command->is_generation_first !=
+        transfer->request->is_generation_first) {
+        sim_fail(world, "a receive of the wrong style");
+    }
+    await_copies(world, transfer, 0, command->block_count);
+    sim_moved_scribble(world, transfer);
+}
+
+/* The receiver comes late, or never. */
+static void offer(struct sim_world *world,
+                  const struct transfer_command *command)
+{
+    struct sim_transfer *transfer = open_transfer(world, command);
+    transfer->awaited_ns = transfer->due_ns;
+    transfer->due_ns = UINT64_MAX;
+}
+
+/* Without a gap, and only what a receiver waits for. */
+static void check_slice(struct sim_world *world,
+                        const struct sim_transfer *transfer,
+                        const struct transfer_command *command)
+{
+    uint32_t first = transfer->slice_count == 0
+                         ? 0
+                         : transfer->slices[transfer->slice_count - 1].end;
+    bool is_offered = transfer->request->is_generation_first;
+    if (command->slice_index != transfer->slice_count ||
+        command->first_block != first || command->end_block <= first ||
+        command->end_block > command->block_count || transfer->has_last ||
+        command->is_last != (command->end_block == command->block_count)) {
+        sim_fail(world, "slice %u [%u, %u) of %u after %u",
+                 command->slice_index, command->first_block, command->end_block,
+                 command->block_count, first);
+    }
+    if (transfer->is_cancelled || (is_offered && !transfer->is_awaited)) {
+        sim_fail(world, "request %llu sends a slice out of turn",
+                 (unsigned long long)transfer->request->id);
+    }
+    if (command->is_last && is_offered) {
+        sim_aux_check(world, transfer->request, command->aux);
+    }
+}
+
+/* What the slice names is remembered: it must be so until it has drained. */
+static void remember(struct sim_world *world, struct sim_transfer *transfer,
+                     const struct transfer_command *command)
+{
+    for (uint32_t life = 0; life < command->group_count; life++) {
+        bool streams =
+            sim_life_streams(world, life, transfer->request->prompt_count);
+        uint32_t first = streams ? command->first_block : 0;
+        uint32_t end = streams || command->is_last ? command->end_block : 0;
+        if (transfer->posted[life] == NULL) {
+            transfer->posted[life] =
+                mem_new_array(command->block_count, sizeof(kv_page_id));
+        }
+        for (uint32_t i = first; i < end; i++) {
+            transfer->posted[life][i] = command->pages[life][i];
+        }
+    }
+}
+
+static void send(struct sim_world *world,
+                 const struct transfer_command *command)
+{
+    struct sim_transfer *transfer = find(world, command->request);
+    bool is_new = transfer == NULL;
+    if (is_new && owner_of(world, command)->is_generation_first) {
+        /* It has failed and is quiet; the engine hears of that next. */
+        mem_free(command->aux);
+        return;
+    }
+    transfer = is_new ? open_transfer(world, command) : transfer;
+    if (transfer->word & AGREE_TERMINAL) {
+        mem_free(command->aux);
+        return;
+    }
+    check_slice(world, transfer, command);
+    if (sim_has_failed(world)) {
+        mem_free(command->aux);
+        return;
+    }
+    uint64_t deadline_ns = transfer->command.deadline_ns;
+    transfer->command = *command;
+    transfer->command.deadline_ns = deadline_ns;
+    transfer->aux = command->aux;
+    remember(world, transfer, command);
+    await_copies(world, transfer, command->first_block, command->end_block);
+    uint64_t since_ns =
+        transfer->slice_count == 0
+            ? world->now_ns
+            : transfer->slices[transfer->slice_count - 1].due_ns;
+    since_ns = since_ns < world->now_ns ? world->now_ns : since_ns;
+    uint64_t due_ns = is_new ? transfer->due_ns : later(world, since_ns, 30);
+    transfer->due_ns = UINT64_MAX;
+    transfer->has_last = command->is_last;
+    transfer->slices[transfer->slice_count++] =
+        (struct sim_slice){command->first_block, command->end_block, due_ns};
+    world->summary.slices++;
+}
+
+static void cancel(struct sim_world *world,
+                   const struct transfer_command *command)
+{
+    struct sim_transfer *transfer = find(world, command->request);
+    if (transfer != NULL && transfer->word == 0) {
+        transfer->is_cancelled = true;
+    }
+}
+
+static void say_order(struct sim_world *world,
+                      const struct transfer_command *command)
+{
+    sim_say(world, "order %d session %llx rid %lld blocks [%u, %u) of %u",
+            command->kind, (unsigned long long)command->request,
+            (long long)command->rid, command->first_block, command->end_block,
+            command->block_count);
+    for (uint32_t life = 0; life < command->group_count; life++) {
+        for (uint32_t i = 0;
+             command->pages[life] != NULL && i < command->block_count; i++) {
+            sim_say(world, "  life %u block %u page %d", life, i,
+                    command->pages[life][i]);
+        }
+    }
 }
 
 static void take(struct sim_world *world,
                  const struct transfer_command *command)
 {
-    sim_say(world, "order %d session %llx rid %lld blocks %u", command->kind,
-            (unsigned long long)command->request, (long long)command->rid,
-            command->block_count);
-    for (uint32_t i = 0; i < command->block_count; i++) {
-        sim_say(world, "  block %u page %d", i, command->pages[0][i]);
-    }
-    if (command->kind != TRANSFER_CANCEL) {
-        start(world, command);
+    say_order(world, command);
+    switch (command->kind) {
+    case TRANSFER_OFFER:
+        offer(world, command);
         return;
-    }
-    struct sim_transfer *transfer = find(world, command->request);
-    if (transfer != NULL && transfer->word == 0) {
-        transfer->due_ns = world->now_ns;
-        transfer->is_failing = true;
-        transfer->word = AGREE_CANCEL;
+    case TRANSFER_SEND:
+        send(world, command);
+        return;
+    case TRANSFER_RECEIVE:
+        receive(world, command);
+        return;
+    case TRANSFER_CANCEL:
+        cancel(world, command);
+        return;
     }
 }
 
@@ -186,63 +257,119 @@ void sim_transfers_take(struct sim_world *world)
 
 /* ---- reports ---- */
 
-static void report(struct sim_world *world, const struct sim_transfer *transfer)
+static void report(struct sim_world *world, struct sim_transfer *transfer)
 {
+    bool is_good =
+        (transfer->word & AGREE_TERMINAL) && !(transfer->word & AGREE_FAILED);
     struct transfer_report report = {.request = transfer->command.request,
                                      .word = transfer->word,
                                      .reason = transfer->reason,
+                                     .is_awaited = transfer->is_awaited,
+                                     .slice_index = transfer->drained_count,
                                      .moved_blocks =
                                          transfer->command.block_count,
                                      .backend = "sim",
                                      .lane = "sim"};
-    sim_say(world, "report %llx word %02x reason %u",
-            (unsigned long long)report.request, report.word, report.reason);
+    if (is_good && !transfer->is_send &&
+        transfer->request->is_generation_first) {
+        report.aux = sim_aux_draw(world, transfer->request);
+    }
+    sim_say(world, "report %llx word %02x reason %u awaited %d drained %u",
+            (unsigned long long)report.request, report.word, report.reason,
+            report.is_awaited, report.slice_index);
     engine_core_report(world->core, world->now_ns, &report);
     sim_check_core(world, "report");
 }
 
-/* It comes to its end, well or not. */
-static void end(struct sim_world *world, struct sim_transfer *transfer)
+/* When the peer will have let go, after it said that it failed. */
+static void stop(struct sim_world *world, struct sim_transfer *transfer,
+                 uint8_t reason)
 {
-    bool is_cancelled = transfer->word & AGREE_CANCEL;
+    bool is_cancelled = reason == AGREE_REASON_USER_CANCEL;
+    transfer->word |= AGREE_TERMINAL | AGREE_FAILED;
+    transfer->word |= is_cancelled ? AGREE_CANCEL : 0;
+    transfer->reason = reason;
+    transfer->quiet_ns = later(world, world->now_ns, 20);
+    world->summary.transfers_failed++;
+    world->summary.faults += !is_cancelled;
+    transfer->request->may_fail = true;
+}
+
+static void drain_slice(struct sim_world *world, struct sim_transfer *transfer)
+{
+    const struct sim_slice *slice =
+        &transfer->slices[transfer->drained_count++];
+    bool is_last =
+        transfer->has_last && transfer->drained_count == transfer->slice_count;
+    sim_moved_prepare(world, transfer->request);
+    for (uint32_t life = 0; life < transfer->command.group_count; life++) {
+        if (sim_life_streams(world, life, transfer->request->prompt_count)) {
+            sim_moved_check(world, transfer, life, slice->first, slice->end);
+        } else if (is_last) {
+            sim_moved_check(world, transfer, life, 0, slice->end);
+        }
+    }
+    if (is_last) {
+        transfer->word |= AGREE_TERMINAL | AGREE_QUIET;
+    }
+}
+
+/* The next thing of a transfer that goes on. */
+static void go_on(struct sim_world *world, struct sim_transfer *transfer)
+{
     bool is_late = world->now_ns >= transfer->command.deadline_ns;
-    if (is_cancelled || is_late || transfer->is_failing) {
-        uint8_t reason = is_cancelled ? AGREE_REASON_USER_CANCEL
-                         : is_late    ? AGREE_REASON_DEADLINE
-                                      : AGREE_REASON_TRANSPORT;
-        world->summary.transfers_failed++;
-        world->summary.faults += !is_cancelled;
-        transfer->request->may_fail = true;
-        stop(world, transfer, 0, reason);
-        return;
-    }
-    if (transfer->command.kind == TRANSFER_SEND) {
-        check_sent(world, transfer);
+    bool is_failing =
+        transfer->is_failing &&
+        (!transfer->is_send || transfer->drained_count >= transfer->fail_slice);
+    if (transfer->is_cancelled) {
+        stop(world, transfer, AGREE_REASON_USER_CANCEL);
+    } else if (is_late) {
+        stop(world, transfer, AGREE_REASON_DEADLINE);
+    } else if (is_failing) {
+        stop(world, transfer, AGREE_REASON_TRANSPORT);
+    } else if (!transfer->is_send) {
+        sim_moved_write(world, transfer);
+        transfer->word |= AGREE_TERMINAL | AGREE_QUIET;
+    } else if (transfer->awaited_ns != UINT64_MAX && !transfer->is_awaited) {
+        transfer->is_awaited = true;
     } else {
-        write_received(world, transfer);
+        drain_slice(world, transfer);
     }
-    transfer->word |= AGREE_TERMINAL | AGREE_QUIET;
 }
 
 /* A grace time may end before the proof that the peer has stopped. */
 static void settle(struct sim_world *world, struct sim_transfer *transfer)
 {
-    scribble(world, transfer);
+    sim_moved_scribble(world, transfer);
     if (transfer->is_unsafe && !(transfer->word & AGREE_UNSAFE)) {
         transfer->word |= AGREE_UNSAFE;
-        transfer->quiet_ns = world->now_ns + 30000000;
+        transfer->quiet_ns = world->now_ns + 30 * MS_NS;
     } else {
         transfer->word |= AGREE_QUIET;
     }
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static uint64_t next_ns(const struct sim_transfer *transfer)
 {
+    uint64_t next = smaller(transfer->due_ns, transfer->command.deadline_ns);
     if (transfer->word & AGREE_TERMINAL) {
         return transfer->quiet_ns;
     }
-    uint64_t deadline_ns = transfer->command.deadline_ns;
-    return transfer->due_ns < deadline_ns ? transfer->due_ns : deadline_ns;
+    if (transfer->is_cancelled) {
+        return 0;
+    }
+    if (!transfer->is_awaited) {
+        next = smaller(next, transfer->awaited_ns);
+    }
+    if (transfer->drained_count < transfer->slice_count) {
+        next = smaller(next, transfer->slices[transfer->drained_count].due_ns);
+    }
+    return next;
 }
 
 static void step(struct sim_world *world, struct sim_transfer *transfer)
@@ -250,7 +377,7 @@ static void step(struct sim_world *world, struct sim_transfer *transfer)
     if (transfer->word & AGREE_TERMINAL) {
         settle(world, transfer);
     } else {
-        end(world, transfer);
+        go_on(world, transfer);
     }
     report(world, transfer);
 }
@@ -260,14 +387,15 @@ void sim_transfers_step(struct sim_world *world)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < world->transfer_count; i++) {
         struct sim_transfer *transfer = &world->transfers[i];
-        bool is_failed = transfer->word & AGREE_FAILED;
         if (next_ns(transfer) <= world->now_ns &&
             engine_core_has_room(world->core)) {
             step(world, transfer);
-        } else if (is_failed) {
-            scribble(world, transfer);
+        } else if (transfer->word & AGREE_FAILED) {
+            sim_moved_scribble(world, transfer);
         }
-        if (!(transfer->word & AGREE_QUIET)) {
+        if (transfer->word & AGREE_QUIET) {
+            free_transfer(transfer);
+        } else {
             world->transfers[kept++] = *transfer;
         }
     }
@@ -278,8 +406,7 @@ uint64_t sim_transfers_next_ns(const struct sim_world *world)
 {
     uint64_t next = UINT64_MAX;
     for (uint32_t i = 0; i < world->transfer_count; i++) {
-        uint64_t one = next_ns(&world->transfers[i]);
-        next = one < next ? one : next;
+        next = smaller(next, next_ns(&world->transfers[i]));
     }
     return next;
 }

@@ -3,7 +3,7 @@
  *   engine.c           life, one pass         engine_draw.c      what a seed is
  *   engine_load.c      requests, cancels      engine_check.c     events, the end
  *   engine_pages.c     pools, copies          engine_transfer.c  hand-offs
- *   engine_compute.c   a batch, its poison */
+ *   engine_compute.c   a batch, its poison   engine_moved.c    their bytes */
 #include "base/rng.h"
 #include "device/copy_sim.h"
 #include "engine/core.h"
@@ -28,7 +28,9 @@ struct sim_hostility {
     uint32_t copy_fail; /* a copy */
     uint32_t copy_rest; /* that a pass leaves copies be that it may leave */
     uint32_t transfer_fail, transfer_mute; /* a transfer */
+    uint32_t aux_fail; /* first tokens that come with the KV */
     uint32_t hold_events; /* a pass */
+    uint32_t hold_orders; /* a pass: the transfer's mailbox is full */
     uint32_t stop; /* a pass */
 };
 
@@ -36,6 +38,7 @@ struct sim_load {
     uint32_t prompt_max, output_max, choice_max;
     uint32_t stem_count, stem_tokens;
     uint32_t handoff, receive; /* of requests; chances in 1024 */
+    uint32_t generation_first; /* of those */
     uint32_t score;
     uint32_t again; /* that a prompt goes on from an earlier answer */
     uint32_t scope_count;
@@ -59,6 +62,8 @@ struct sim_request {
     bool may_fail; /* a fault or a deadline met it */
     bool is_refusable; /* asks for more than may fit */
     bool is_handed_over; /* ... and nobody receives it yet */
+    bool is_generation_first;
+    bool has_bad_aux; /* it must not say a token */
     uint64_t first_pass;
 };
 
@@ -67,15 +72,33 @@ struct sim_copy {
     device_ticket ticket;
 };
 
+/* A slice under way, and what its pages were when it was posted. */
+struct sim_slice {
+    uint32_t first, end;
+    uint64_t due_ns; /* it has drained */
+};
+
+enum { SIM_SLICE_MAX = 64 };
+
 /* What becomes of a transfer was drawn when it began. */
 struct sim_transfer {
-    struct transfer_command command;
+    struct transfer_command command; /* that opened it, or its last slice */
+    bool is_send;
     struct sim_request *request;
+    uint64_t awaited_ns; /* an offer's receiver comes; UINT64_MAX: never */
     uint64_t due_ns; /* of its end; UINT64_MAX: its peer never comes */
     uint64_t quiet_ns; /* of its quiet */
     uint8_t word, reason;
-    bool is_failing;
+    bool is_awaited;
+    bool is_cancelled;
+    bool is_failing; /* ... once fail_slice has drained, or at its end */
+    uint32_t fail_slice;
     bool is_unsafe;
+    bool has_last;
+    uint32_t slice_count, drained_count;
+    struct sim_slice slices[SIM_SLICE_MAX];
+    kv_page_id *posted[KV_LIFE_COUNT_MAX]; /* (block_count) as named */
+    struct transfer_aux *aux; /* of its last slice */
 };
 
 struct sim_world {
@@ -88,7 +111,7 @@ struct sim_world {
     struct engine_core *core;
     struct model *model;
     struct model *reference; /* with pages of its own, for one sequence */
-    struct kv_pool_view reference_pool;
+    struct kv_pool_view reference_pools[KV_LIFE_COUNT_MAX];
     kv_page_id *reference_table;
     struct kv_pool_view pools[2][KV_LIFE_COUNT_MAX]; /* by level, group */
     struct sampler *sampler;
@@ -152,10 +175,29 @@ void sim_load_step(struct sim_world *world);
 struct sim_request *sim_request_of(struct sim_world *world, uint64_t id);
 
 /* engine_transfer.c */
+void sim_transfers_destroy(struct sim_world *world);
 void sim_transfers_take(struct sim_world *world);
 void sim_transfers_step(struct sim_world *world);
 /* When the next one has something to say; UINT64_MAX: none. */
 uint64_t sim_transfers_next_ns(const struct sim_world *world);
+
+/* engine_moved.c: `life` of a transfer, blocks [first, end). */
+bool sim_life_streams(const struct sim_world *world, uint32_t life,
+                      uint32_t prompt_count);
+void sim_moved_prepare(struct sim_world *world,
+                       const struct sim_request *request);
+void sim_moved_check(struct sim_world *world,
+                     const struct sim_transfer *transfer, uint32_t life,
+                     uint32_t first, uint32_t end);
+void sim_moved_write(struct sim_world *world,
+                     const struct sim_transfer *transfer);
+void sim_moved_scribble(struct sim_world *world,
+                        const struct sim_transfer *transfer);
+/* First tokens as the peer gives them; some are not what they should be. */
+struct transfer_aux *sim_aux_draw(struct sim_world *world,
+                                  struct sim_request *request);
+void sim_aux_check(struct sim_world *world, const struct sim_request *request,
+                   const struct transfer_aux *aux);
 
 /* engine_check.c */
 void sim_check_plan(struct sim_world *world, const struct engine_plan *plan);

@@ -99,7 +99,10 @@ export const legs = [
   ['n = 2', (leg) => { leg.body.n = 2; }],
   ['context_only with a stream', (leg) => { leg.body.disaggregated_params = { request_type: 'context_only', disagg_request_id: 99 }; leg.body.stream = true; leg.key = null; }],
   ['context_only without an id', (leg) => { leg.body.disaggregated_params = { request_type: 'context_only' }; leg.key = null; }],
-  ['context_only, generation first', (leg) => { leg.body.disaggregated_params = { request_type: 'context_only', disagg_request_id: 98, schedule_style: 1 }; leg.key = null; }],
+  ['generation first with an opaque state', params({ schedule_style: 1, first_gen_tokens: null })],
+  ['generation first without an endpoint', params({ schedule_style: 1, first_gen_tokens: null, encoded_opaque_state: null, ctx_info_endpoint: null })],
+  ['generation first under two ids', params({ schedule_style: 1, first_gen_tokens: null, encoded_opaque_state: null, ctx_request_id: 5 })],
+  ['generation first unsigned', (leg) => { params({ schedule_style: 1, first_gen_tokens: null, encoded_opaque_state: null })(leg); leg.key = null; }],
 ];
 
 // The leg's body as JSON, and its headers.

@@ -72,6 +72,26 @@ static void ids_come_as_base64_too(void **state)
                    "prompt_token_ids_b64", "prompt_token_ids_b64");
 }
 
+/* Proof: whose context server has answered has its ids; generation-first there
+ * is no answer yet, so the prompt itself is taken. */
+static void a_generation_leg_needs_ids_of_an_answer_only(void **state)
+{
+    (void)state;
+    struct openai_request request;
+    openai_refuses(OPENAI_CHAT,
+                   "{\"model\":\"m\",\"messages\":[{\"role\":\"user\"}],"
+                   "\"disaggregated_params\":{\"request_type\":"
+                   "\"generation_only\"}}",
+                   "prompt_token_ids", "is required");
+    openai_takes(OPENAI_CHAT,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\"}],"
+                 "\"disaggregated_params\":{\"request_type\":"
+                 "\"generation_only\",\"schedule_style\":1}}",
+                 &request);
+    assert_false(request.has_ids);
+    openai_request_finish(&request);
+}
+
 /* Proof: more ids than the limit are refused before they are stored. */
 static void too_many_ids_are_refused(void **state)
 {
@@ -131,6 +151,7 @@ int main(void)
         cmocka_unit_test(a_prompt_has_four_forms),
         cmocka_unit_test(lists_of_several_prompts_are_refused),
         cmocka_unit_test(ids_come_as_base64_too),
+        cmocka_unit_test(a_generation_leg_needs_ids_of_an_answer_only),
         cmocka_unit_test(too_many_ids_are_refused),
         cmocka_unit_test(a_message_has_content_in_several_forms),
         cmocka_unit_test(a_bad_message_is_named_by_its_place),

@@ -17,6 +17,7 @@ struct rig {
     struct model_hash_options hash;
     struct model *model;
     struct kv_pool_view pool;
+    struct kv_pool_view more[KV_LIFE_COUNT_MAX]; /* of life cycles 1 .. */
     struct kv_pool_view host;
     struct sampler *sampler;
     float *logits;
@@ -56,6 +57,21 @@ static inline struct engine_core_options rig_options(void)
     };
 }
 
+/* A pool a life cycle; the first one is `pool`. */
+static inline void rig_set_pools(struct rig *rig,
+                                 const struct engine_core_options *options)
+{
+    struct kv_pool_view pools[KV_LIFE_COUNT_MAX] = {rig->pool};
+    for (uint32_t i = 1; i < options->life_count; i++) {
+        rig->more[i] = rig->pool;
+        rig->more[i].page_count = options->page_counts[i];
+        rig->more[i].base =
+            mem_try_aligned(64, rig->pool.page_bytes * options->page_counts[i]);
+        pools[i] = rig->more[i];
+    }
+    rig->model->ops->set_pool(rig->model, pools);
+}
+
 static inline struct rig *rig_create(const struct engine_core_options *options)
 {
     struct rig *rig = mem_new(sizeof(*rig));
@@ -79,7 +95,7 @@ static inline struct rig *rig_create(const struct engine_core_options *options)
     rig->host.page_count = options->host_page_counts[0];
     rig->host.base =
         mem_try_aligned(64, rig->pool.page_bytes * (rig->host.page_count + 1));
-    rig->model->ops->set_pool(rig->model, &rig->pool);
+    rig_set_pools(rig, options);
     rig->sampler = sampler_create(options->vocab_size);
     rig->logits = mem_new_array(engine_core_logit_row_max(rig->core),
                                 options->vocab_size * sizeof(float));
@@ -98,6 +114,9 @@ static inline void rig_destroy(struct rig *rig)
     sampler_destroy(rig->sampler);
     for (uint32_t i = 0; i < rig->event_count; i++) {
         mem_free(rig->events[i].top);
+    }
+    for (uint32_t i = 1; i < KV_LIFE_COUNT_MAX; i++) {
+        mem_free(rig->more[i].base);
     }
     mem_free(rig->pool.base);
     mem_free(rig->host.base);
@@ -374,19 +393,37 @@ static inline void rig_report(struct rig *rig,
     assert_true(engine_core_is_valid(rig->core));
 }
 
+static inline uint8_t *rig_page(const struct rig *rig, uint32_t life,
+                                kv_page_id page)
+{
+    const struct kv_pool_view *pool = life == 0 ? &rig->pool : &rig->more[life];
+    assert_true(page >= 0 && (uint32_t)page < pool->page_count);
+    return pool->base + pool->page_bytes * (size_t)page;
+}
+
+/* Blocks [first, end) of one life cycle that the receiver wants. */
+static inline void rig_move_blocks(const struct rig *from,
+                                   const struct transfer_command *send,
+                                   const struct rig *to,
+                                   const struct transfer_command *receive,
+                                   uint32_t life, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        if (receive->pages[life][i] != KV_PAGE_NONE) {
+            memcpy(rig_page(to, life, receive->pages[life][i]),
+                   rig_page(from, life, send->pages[life][i]),
+                   to->pool.page_bytes);
+        }
+    }
+}
+
 static inline void rig_move_pages(const struct rig *from,
                                   const struct transfer_command *send,
                                   const struct rig *to,
                                   const struct transfer_command *receive)
 {
-    const kv_page_id *sources = send->pages[0], *targets = receive->pages[0];
     assert_int_equal(send->block_count, receive->block_count);
-    for (uint32_t i = 0; i < receive->block_count; i++) {
-        if (targets[i] == KV_PAGE_NONE) {
-            continue;
-        }
-        memcpy(to->pool.base + to->pool.page_bytes * (size_t)targets[i],
-               from->pool.base + from->pool.page_bytes * (size_t)sources[i],
-               to->pool.page_bytes);
+    for (uint32_t life = 0; life < receive->group_count; life++) {
+        rig_move_blocks(from, send, to, receive, life, 0, receive->block_count);
     }
 }

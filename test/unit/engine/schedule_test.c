@@ -181,6 +181,43 @@ static void pictures_finishing_and_sending_ones_are_never_paused(void **state)
     }
 }
 
+/* One whose pages a transfer reads is not put away either, though there is a
+ * level below: the decode that cannot grow goes itself. [transfer T69] */
+static void what_a_transfer_reads_is_not_put_away(void **state)
+{
+    (void)state;
+    struct mock mock;
+    struct sched *sched = evict_rig(&mock, 9);
+    mock.units[2].unit.has_session = true;
+    mock.has_lower_level = true;
+    const struct sched_plan *plan = mock_pass(&mock, sched);
+    assert_int_equal(plan->suspended_count, 1);
+    assert_ptr_equal(plan->suspended[0], &mock.units[1].unit);
+    assert_int_equal(plan->paused_count, 0);
+    assert_true(mock_decodes(plan, &mock.units[2]));
+    sched_destroy(sched);
+}
+
+/* A prompt that is sent while it is computed starts with all of its pages set
+ * aside, whatever the policy: it will not wait for any. [transfer T69] */
+static void a_stream_starts_with_all_its_pages(void **state)
+{
+    (void)state;
+    for (int is_stream = 0; is_stream < 2; is_stream++) {
+        struct sched_options options = options_of(SCHED_MAX_UTILIZATION);
+        struct sched *sched = create(&options);
+        struct mock mock;
+        mock_init(&mock, 32);
+        mock.page_count = 100;
+        mock.budget.tokens = 64;
+        struct mock_unit *prompt = mock_add(&mock, SCHED_CONTEXT, 1000);
+        prompt->unit.has_session = is_stream == 1;
+        assert_int_equal(mock_chunk(mock_pass(&mock, sched), prompt), 64);
+        assert_int_equal(prompt->reserved, is_stream ? 32 : 0);
+        sched_destroy(sched);
+    }
+}
+
 static void three_prompts(struct mock *mock, uint32_t reusable)
 {
     mock_init(mock, 32);
@@ -577,6 +614,8 @@ int main(void)
         cmocka_unit_test(when_that_does_not_help_it_goes_away_itself),
         cmocka_unit_test(pause_frees_what_suspending_does_not),
         cmocka_unit_test(pictures_finishing_and_sending_ones_are_never_paused),
+        cmocka_unit_test(what_a_transfer_reads_is_not_put_away),
+        cmocka_unit_test(a_stream_starts_with_all_its_pages),
         cmocka_unit_test(no_evict_admits_what_fits_to_its_end),
         cmocka_unit_test(max_utilization_admits_on_what_is_needed_now),
         cmocka_unit_test(prompt_that_does_not_fit_whole_takes_nothing),

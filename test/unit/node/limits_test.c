@@ -43,7 +43,6 @@ static void the_pool_holds_eight_contexts(void **state)
     struct node_limits limits;
     assert_int_equal(node_limits_of(&config, &info, MEMORY, NULL, &limits), OK);
     assert_int_equal(limits.life_count, 1);
-    assert_true(node_limits_can_hand_off(&limits));
     assert_int_equal(limits.pools[0].page_count, 250);
     assert_int_equal(limits.pools[0].host_page_count, 0);
     assert_int_equal(limits.pools[0].page_bytes, 2 * 2 * 32 * 16 * 2);
@@ -118,8 +117,7 @@ static struct model_info windowed_info(uint32_t context)
 
 /* The pool that keeps all has the tokens asked for. A windowed sequence sees 64
  * tokens that may begin anywhere in a block, so 3 blocks; four of them, twice
- * over, and 16 for a turn of 512 are 40. No KV of such a model can be handed
- * over. */
+ * over, and 16 for a turn of 512 are 40. */
 static void a_windowed_pool_is_as_large_as_a_batch_sees(void **state)
 {
     (void)state;
@@ -128,7 +126,6 @@ static void a_windowed_pool_is_as_large_as_a_batch_sees(void **state)
     struct node_limits limits;
     config.max_batch = 4;
     assert_int_equal(node_limits_of(&config, &info, MEMORY, NULL, &limits), OK);
-    assert_false(node_limits_can_hand_off(&limits));
     assert_int_equal(limits.pools[1].page_count, 1024);
     assert_int_equal(limits.pools[0].page_count, 2 * 4 * 3 + 16);
     assert_int_equal(limits.pools[0].window, 64);

@@ -264,6 +264,106 @@ static void a_leg_that_does_not_fit_is_refused(void **state)
     leg_refused(world, &leg, 400, "echo");
 }
 
+/* ---- generation-first ---- */
+
+static struct client *send_early(struct world *world, const char *params,
+                                 const char *extra, bool is_signed)
+{
+    char headers[512], body[1024], signature[80];
+    api_sign(span_of_string("secret"), span_of_string("tcp://10.0.0.1:5000"),
+             span_of(NULL, 0), signature);
+    snprintf(headers, sizeof(headers), JSON "%s%s%s",
+             is_signed ? "x-trtllm-disagg-auth: " : "",
+             is_signed ? signature : "", is_signed ? "\r\n" : "");
+    snprintf(body, sizeof(body),
+             "{\"model\":\"stem\",\"prompt\":\"ab\"%s,"
+             "\"disaggregated_params\":{\"request_type\":\"generation_only\","
+             "\"schedule_style\":1%s}}",
+             extra, params);
+    return client_send(world, "POST", "/v1/completions", headers, body);
+}
+
+#define EARLY                                          \
+    ",\"ctx_info_endpoint\":[\"tcp://10.0.0.1:5000\"]" \
+    ",\"disagg_request_id\":9"
+
+/* Proof: the generation leg of generation-first has its own prompt, the id and
+ * where to pull from, nothing else; its first token comes from the engine with
+ * its log probability, and counts once. */
+static void a_generation_first_leg_takes_its_first_token_from_the_engine(
+    void **state)
+{
+    struct world *world = *state;
+    struct client *client = send_early(world, EARLY ",\"ctx_request_id\":9",
+                                       ",\"logprobs\":0", true);
+    struct engine_request *made = world_submitted(world);
+    assert_int_equal(made->kind, ENGINE_GENERATION_ONLY);
+    assert_true(made->is_generation_first);
+    assert_int_equal(made->rid, 9);
+    assert_int_equal(made->sender_incarnation, 0);
+    assert_string_equal(made->sender_endpoint, "tcp://10.0.0.1:5000");
+    assert_int_equal(made->prompt_count, 3);
+    world_token(world, made->id, 0, 0, TOKEN_OF('H'));
+    world_say(world, made->id, 0, 1, "ey");
+    world_finish(world, made->id, 0, ENGINE_FINISH_LENGTH, 0);
+    client_await(world, client, NULL);
+    client_has(client, "\"text\":\"Hey\"");
+    client_has(client, "\"completion_tokens\":3");
+    client_has(client, "\"token_logprobs\":[");
+    client_close(client);
+    engine_request_free(made);
+}
+
+/* Proof: the context leg says the style to the engine and answers as usual. */
+static void a_generation_first_context_leg_answers_as_usual(void **state)
+{
+    struct world *world = *state;
+    struct client *client = client_post(
+        world, "/v1/completions",
+        "{\"model\":\"stem\",\"prompt\":\"ab\",\"disaggregated_params\":{"
+        "\"request_type\":\"context_only\",\"disagg_request_id\":9,"
+        "\"schedule_style\":\"generation_first\"}}");
+    struct engine_request *made = world_submitted(world);
+    assert_int_equal(made->kind, ENGINE_CONTEXT_ONLY);
+    assert_true(made->is_generation_first);
+    assert_int_equal(made->rid, 9);
+    world_say(world, made->id, 0, 0, "H");
+    world_finish(world, made->id, 0, ENGINE_FINISH_HANDOFF, 0);
+    client_await(world, client, NULL);
+    client_has(client, "\"first_gen_tokens\":[75]");
+    client_close(client);
+    engine_request_free(made);
+}
+
+/* [serve T103] Proof: what such a leg lacks or must not have is named; it names
+ * whom to contact, so it must be signed like any other. */
+static void a_generation_first_leg_that_cannot_be_is_refused(void **state)
+{
+    struct world *world = *state;
+    static const struct {
+        const char *params;
+        const char *text;
+    } CASES[] = {
+        {EARLY ",\"first_gen_tokens\":[75]",
+         "first_gen_tokens: must be absent"},
+        {",\"ctx_info_endpoint\":\"tcp://10.0.0.1:5000\"",
+         "disagg_request_id: is required"},
+        {EARLY ",\"ctx_request_id\":8", "ctx_request_id: must be"},
+        {",\"disagg_request_id\":9", "ctx_info_endpoint: is required"},
+    };
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct client *client = send_early(world, CASES[i].params, "", true);
+        client_await(world, client, NULL);
+        assert_int_equal(client_status(client), 400);
+        client_has(client, CASES[i].text);
+        client_close(client);
+    }
+    struct client *client = send_early(world, EARLY, "", false);
+    client_await(world, client, NULL);
+    assert_int_equal(client_status(client), 401);
+    client_close(client);
+}
+
 static void answer_leg(struct world *world, const struct leg *leg,
                        const char *more, bool repeats_first,
                        struct client **client_out)
@@ -477,6 +577,9 @@ int main(void)
         TEST(a_leg_that_does_not_fit_is_refused),
         TEST(a_leg_of_another_prompt_is_refused),
         TEST(a_handoff_that_came_too_late_is_computed_here),
+        TEST(a_generation_first_leg_takes_its_first_token_from_the_engine),
+        TEST(a_generation_first_context_leg_answers_as_usual),
+        TEST(a_generation_first_leg_that_cannot_be_is_refused),
         TEST(the_first_token_shows_once),
         TEST(an_end_token_may_be_the_first),
         TEST(a_stop_string_may_begin_in_the_first_token),

@@ -43,6 +43,7 @@ static void add(struct sim_engine_summary *sum,
     sum->copies += one->copies;
     sum->copies_failed += one->copies_failed;
     sum->transfers += one->transfers;
+    sum->slices += one->slices;
     sum->transfers_failed += one->transfers_failed;
     sum->faults += one->faults;
 }
@@ -66,6 +67,7 @@ static void seeds_pass_and_meet_all_there_is(void **state)
     assert_true(sum.copies > sum.copies_failed);
     assert_true(sum.copies_failed > 0);
     assert_true(sum.transfers > sum.transfers_failed);
+    assert_true(sum.slices > 0);
     assert_true(sum.transfers_failed > 0);
     assert_true(sum.faults > 0);
 }
