@@ -52,7 +52,7 @@ FOLD static inline struct lanes load(const uint8_t *at)
 FOLD static inline void prefetch(const uint8_t *at)
 {
     for (int line = 0; line < CRC32C_FOLD_SIZE; line += 64) {
-        _mm_prefetch((const char *)at + PREFETCH_DISTANCE + line, _MM_HINT_T0);
+        _mm_prefetch((const char *)at + line, _MM_HINT_T0);
     }
 }
 
@@ -112,7 +112,7 @@ FOLD uint32_t crc32c_fold(uint32_t crc, const uint8_t *at, size_t size)
     struct lanes sum = load(at);
     begin(&sum, crc);
     for (size_t i = CRC32C_FOLD_SIZE; i < size; i += CRC32C_FOLD_SIZE) {
-        prefetch(at + i);
+        prefetch(at + i + PREFETCH_DISTANCE);
         struct lanes next = load(at + i);
         fold(&sum, &next, by);
     }
@@ -120,14 +120,15 @@ FOLD uint32_t crc32c_fold(uint32_t crc, const uint8_t *at, size_t size)
 }
 
 FOLD uint32_t crc32c_fold_copy(uint32_t crc, uint8_t *target, const uint8_t *at,
-                               size_t size)
+                               size_t size, const uint8_t *ahead)
 {
     __m512i by = by_multiplier();
     struct lanes sum = load(at);
     stream(target, &sum);
     begin(&sum, crc);
     for (size_t i = CRC32C_FOLD_SIZE; i < size; i += CRC32C_FOLD_SIZE) {
-        prefetch(at + i);
+        size_t soon = i + PREFETCH_DISTANCE;
+        prefetch(soon < size ? at + soon : ahead + (soon - size));
         struct lanes next = load(at + i);
         stream(target + i, &next);
         fold(&sum, &next, by);
@@ -159,9 +160,9 @@ uint32_t crc32c_fold(uint32_t crc, const uint8_t *at, size_t size)
 }
 
 uint32_t crc32c_fold_copy(uint32_t crc, uint8_t *target, const uint8_t *at,
-                          size_t size)
+                          size_t size, const uint8_t *ahead)
 {
-    (void)crc, (void)target, (void)at, (void)size;
+    (void)crc, (void)target, (void)at, (void)size, (void)ahead;
     CHECK_UNREACHABLE();
 }
 

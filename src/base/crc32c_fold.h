@@ -14,6 +14,7 @@ bool crc32c_can_fold(void);
 /* Only if we can; size > 0, a multiple of CRC32C_FOLD_SIZE. */
 uint32_t crc32c_fold(uint32_t crc, const uint8_t *at, size_t size);
 /* The same, and the bytes go to `target`, 64-byte aligned, by stores that pass
- * the cache: the caller fences before it tells anybody. */
+ * the cache: the caller fences before it tells anybody. What will be read
+ * after these bytes begins at `ahead`, which may be any address. */
 uint32_t crc32c_fold_copy(uint32_t crc, uint8_t *target, const uint8_t *at,
-                          size_t size);
+                          size_t size, const uint8_t *ahead);

@@ -158,9 +158,9 @@ static void check_lane(void)
         report(HEALTH_GOOD, "KV lane", "UCX shared memory works", "");
         transfer_backend_peer_close(peer);
     } else {
-        report(HEALTH_BAD, "KV lane", why.text,
-               "UCX cannot share memory here: allow System V or POSIX shared "
-               "memory (a container may need --ipc=host)");
+        report(HEALTH_POOR, "KV lane", why.text,
+               "KV moves by TCP, slower: for shared memory allow System V or "
+               "POSIX shared memory (a container may need --ipc=host)");
     }
     buf_finish(&blob);
     if (memory != NULL) {

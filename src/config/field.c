@@ -257,23 +257,39 @@ enum err config_table_set(const struct config_table *table, const char *key,
                                    place_of(field, config));
 }
 
+static void describe(const struct config_field *field, const void *config,
+                     struct buf *out)
+{
+    buf_printf(out, "%s = ", field->key);
+    size_t begin = out->size;
+    if (field->kind == CONFIG_LIST_OF) {
+        field->print(config, out);
+    } else {
+        config_value_print(field, (const uint8_t *)config + field->offset, out);
+    }
+    int used = (int)(strlen(field->key) + 3 + out->size - begin);
+    buf_printf(out, "%*s# default %s%s%s; %s\n", used < 46 ? 46 - used : 1, "",
+               field->default_text[0] == 0 ? "\"\"" : field->default_text,
+               field->unit[0] == 0 ? "" : " ", field->unit, field->help);
+}
+
+static bool is_default(const struct config_field *field, const void *config)
+{
+    struct buf now;
+    buf_init(&now, 4096);
+    config_value_print(field, (const uint8_t *)config + field->offset, &now);
+    bool is_it = strcmp(buf_string(&now), field->default_text) == 0;
+    buf_finish(&now);
+    return is_it;
+}
+
 void config_table_describe(const struct config_table *table, const void *config,
                            struct buf *out)
 {
     for (uint32_t i = 0; i < table->count; i++) {
         const struct config_field *field = &table->fields[i];
-        buf_printf(out, "%s = ", field->key);
-        size_t begin = out->size;
-        if (field->kind == CONFIG_LIST_OF) {
-            field->print(config, out);
-        } else {
-            config_value_print(field, (const uint8_t *)config + field->offset,
-                               out);
+        if (!field->is_hidden || !is_default(field, config)) {
+            describe(field, config, out);
         }
-        int used = (int)(strlen(field->key) + 3 + out->size - begin);
-        buf_printf(out, "%*s# default %s%s%s; %s\n", used < 46 ? 46 - used : 1,
-                   "",
-                   field->default_text[0] == 0 ? "\"\"" : field->default_text,
-                   field->unit[0] == 0 ? "" : " ", field->unit, field->help);
     }
 }

@@ -32,6 +32,7 @@ struct config_field {
     const char *flag; /* short name for flags; NULL: the key */
     enum config_kind kind;
     bool is_secret; /* never printed */
+    bool is_hidden; /* for tests and benches: described only when it is set */
     size_t offset;
     size_t size; /* of a text */
     double min, max;

@@ -104,7 +104,8 @@ static enum err read_text(const struct config_field *field, const char *text,
                        field->size - 1);
     }
     if (field->choices != NULL && choice_index(field->choices, text) < 0) {
-        return why_say(why, ERR_INVALID, "must be one of %s", field->choices);
+        return why_say(why, ERR_INVALID, "must be one of %s, not '%.40s'",
+                       field->choices, text);
     }
     memset(place, 0, field->size);
     memcpy(place, text, strlen(text));

@@ -92,8 +92,22 @@ static const struct config_field FIELDS[] = {
      .default_text = "true", .unit = "",
      .help = "let a prompt wait while another computes its beginning"},
     {"cache_transceiver_config.backend", TEXT_AT(backend),
-     .choices = "ucx|inproc|UCX|DEFAULT", .default_text = "ucx", .unit = "",
-     .help = "what moves KV between workers"},
+     .choices = "DEFAULT|UCX|TCP|auto|ucx|tcp|inproc", .default_text = "auto",
+     .unit = "",
+     .help = "what moves KV: ucx (one host), tcp, auto (ucx, else tcp)"},
+    {"cache_transceiver_config.port", .flag = "data_port", .kind = CONFIG_U32,
+     AT(data_port), .max = 65535, .default_text = "0", .unit = "",
+     .help = "port of tcp for pages; 0: any free one"},
+    {"cache_transceiver_config.fault_corrupt_ppm", .kind = CONFIG_U32,
+     AT(fault_corrupt_ppm), .max = 1000000, .default_text = "0",
+     .is_hidden = true, .unit = "writes in a million",
+     .help = "for tests: a byte of so many writes lands wrong"},
+    {"cache_transceiver_config.fault_link_bytes", .kind = CONFIG_BYTES,
+     AT(fault_link_bytes), .max = 1e15, .default_text = "0", .is_hidden = true,
+     .unit = "bytes", .help = "for benches: so many a second leave; 0: all"},
+    {"cache_transceiver_config.fault_seed", .kind = CONFIG_U64, AT(fault_seed),
+     .max = 1e15, .default_text = "0", .is_hidden = true, .unit = "",
+     .help = "for tests: what the chances are drawn from"},
     {"cache_transceiver_config.kv_transfer_timeout_ms", .kind = CONFIG_U64,
      AT(kv_transfer_timeout_ms), .min = 1, .max = 86400000,
      .default_text = "60000", .unit = "ms",
@@ -153,11 +167,16 @@ void config_worker_init(struct config_worker *config)
     config_table_init(&TABLE, config);
 }
 
-/* TensorRT-LLM spells it UCX and knows DEFAULT. */
+/* TensorRT-LLM's names in its own spelling, ours in small letters. */
 static void settle(struct config_worker *config)
 {
-    if (strcmp(config->backend, "inproc") != 0) {
-        snprintf(config->backend, sizeof(config->backend), "ucx");
+    static const char *const names[][2] = {
+        {"DEFAULT", "auto"}, {"UCX", "ucx"}, {"TCP", "tcp"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(config->backend, names[i][0]) == 0) {
+            snprintf(config->backend, sizeof(config->backend), "%s",
+                     names[i][1]);
+        }
     }
 }
 
@@ -213,6 +232,21 @@ enum err config_worker_set(struct config_worker *config, const char *key,
     return code;
 }
 
+static enum err check_ports(const struct config_worker *config, struct why *why)
+{
+    uint32_t data = config->data_port;
+    if (config->port != 0 && config->port == config->transfer_port) {
+        return why_say(why, ERR_INVALID,
+                       "`port` and `transfer_port` must differ");
+    }
+    if (data != 0 && (data == config->port || data == config->transfer_port)) {
+        return why_say(why, ERR_INVALID,
+                       "`cache_transceiver_config.port` is %u, as `%s` is",
+                       data, data == config->port ? "port" : "transfer_port");
+    }
+    return OK;
+}
+
 enum err config_worker_check(const struct config_worker *config,
                              struct why *why)
 {
@@ -251,11 +285,7 @@ enum err config_worker_check(const struct config_worker *config,
                        "`kv_cache_config.enable_block_reuse`, and "
                        "GUARANTEED_NO_EVICT suspends nobody");
     }
-    if (config->port != 0 && config->port == config->transfer_port) {
-        return why_say(why, ERR_INVALID,
-                       "`port` and `transfer_port` must differ");
-    }
-    return OK;
+    return check_ports(config, why);
 }
 
 void config_worker_describe(const struct config_worker *config, struct buf *out)

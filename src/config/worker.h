@@ -59,7 +59,14 @@ struct config_worker {
     enum config_policy policy;
     bool shortest_first; /* scheduler_config.shortest_first: true */
     bool prefix_wait; /* scheduler_config.prefix_wait: true */
-    char backend[16]; /* cache_transceiver_config.backend: "ucx" or "inproc" */
+    /* cache_transceiver_config.backend: "auto" (DEFAULT: shared memory where it
+     * reaches, else TCP), "ucx", "tcp" or "inproc" */
+    char backend[16];
+    uint32_t data_port; /* cache_transceiver_config.port; 0: any free one */
+    /* Hidden, for tests and benches: transfer/backend_fault.h. */
+    uint32_t fault_corrupt_ppm;
+    uint64_t fault_link_bytes; /* a second; 0: as fast as it is */
+    uint64_t fault_seed;
     uint64_t kv_transfer_timeout_ms; /* cache_transceiver_config...: 60000 */
     uint64_t request_timeout_ms; /* 180000: arrival to first token */
     uint32_t drain_timeout_ms; /* 30000 */

@@ -126,7 +126,7 @@ struct engine_journey {
     uint64_t decode_ns; /* first token to last */
     uint64_t moved_bytes; /* KV received or sent */
     uint32_t moved_blocks;
-    char backend[16]; /* "ucx", "inproc" */
+    char backend[16]; /* "auto", "ucx", "tcp", "inproc" */
     char lane[32]; /* what the backend really used: "sysv", ... */
 };
 

@@ -7,9 +7,10 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "io/socket.h"
 #include "io/stream.h"
 
-enum { ACCEPTS_A_TURN_MAX = 64, BACKLOG = 4096 };
+enum { ACCEPTS_A_TURN_MAX = 64 };
 static const uint64_t REST_NS = 100000000u;
 
 /* Lives until it is closed and its last stream is gone, which counts it. */
@@ -101,71 +102,21 @@ static void rest_over(void *context)
     io_watch_set(listener->watch, IO_READABLE);
 }
 
-static enum err bind_error(const struct io_listener_options *options,
-                           struct why *why)
-{
-    if (errno == EADDRINUSE) {
-        return why_say(why, ERR_IO, "port %u is in use", options->port);
-    }
-    if (errno == EACCES) {
-        return why_say(why, ERR_IO, "port %u needs privileges", options->port);
-    }
-    if (errno == EADDRNOTAVAIL) {
-        return why_say(why, ERR_IO, "host %s is no address of this machine",
-                       options->host);
-    }
-    return why_say(why, ERR_IO, "cannot listen on %s port %u: %s",
-                   options->host, options->port, strerror(errno));
-}
-
-static enum err open_socket(const struct io_listener_options *options,
-                            struct why *why, int *fd_out)
-{
-    struct io_endpoint at;
-    enum err e = io_resolve(options->host, options->port, why, &at);
-    if (e != OK) {
-        return e;
-    }
-    int fd = socket(at.address.ss_family,
-                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return why_say(why, ERR_IO, "socket: %s", strerror(errno));
-    }
-    int on = 1;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-        (options->reuse_port &&
-         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) ||
-        bind(fd, (const struct sockaddr *)&at.address, at.size) != 0 ||
-        listen(fd, BACKLOG) != 0) {
-        e = bind_error(options, why);
-        close(fd);
-        return e;
-    }
-    *fd_out = fd;
-    return OK;
-}
-
-static uint16_t bound_port(int fd)
-{
-    struct io_endpoint at = {.size = sizeof(at.address)};
-    int code = getsockname(fd, (struct sockaddr *)&at.address, &at.size);
-    CHECK(code == 0);
-    return io_endpoint_port(&at);
-}
-
 enum err io_listener_open(struct io_loop *loop,
                           const struct io_listener_options *options,
                           struct why *why, struct io_listener **listener_out)
 {
     int fd = -1;
-    enum err e = open_socket(options, why, &fd);
+    struct io_socket_listen at = {options->host, options->port,
+                                  options->reuse_port};
+    enum err e = io_socket_listen(&at, why, &fd);
     if (e != OK) {
         return e;
     }
     struct io_listener *listener = mem_new(sizeof(*listener));
     listener->loop = loop;
     listener->fd = fd;
-    listener->port = bound_port(fd);
+    listener->port = io_socket_port(fd);
     listener->stream_count_max = options->connection_count_max == 0
                                      ? UINT32_MAX
                                      : options->connection_count_max;

@@ -197,9 +197,11 @@ void io_loop_turn(struct io_loop *loop, uint64_t wait_ns_max)
         struct timeval limit = timeval_from_ns(wait_ns_max);
         event_add(&loop->limit_event, &limit);
     }
-    int code = event_base_loop(
-        loop->base,
-        EVLOOP_NO_EXIT_ON_EMPTY | (is_waiting ? EVLOOP_ONCE : EVLOOP_NONBLOCK));
+    /* ONCE in any case: else a descriptor that stays readable until a deferred
+     * task reads it would keep the call, and so the task, for ever. */
+    int code =
+        event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY | EVLOOP_ONCE |
+                                        (is_waiting ? 0 : EVLOOP_NONBLOCK));
     CHECK(code >= 0);
     if (is_limited) {
         event_del(&loop->limit_event);

@@ -13,12 +13,11 @@
 #include "io/file.h"
 #include "io/loop.h"
 #include "io/thread.h"
+#include "node/backend.h"
 #include "node/mailboxes.h"
 #include "node/model_file.h"
 #include "node/pools.h"
 #include "serve/serve.h"
-#include "transfer/backend_inproc.h"
-#include "transfer/backend_ucx.h"
 #include "transfer/transfer.h"
 
 enum { KEY_SIZE_MAX = 4096 };
@@ -45,8 +44,7 @@ struct worker {
     struct node_mailboxes boxes;
     atomic_bool cancel_hint;
     struct engine_stats_cell *stats;
-    struct transfer_inproc_hub *hub;
-    struct transfer_backend *backend;
+    struct node_backend moves;
     struct node_pools pools;
     struct io_loop *transfer_loop;
     struct io_thread *transfer_thread;
@@ -68,21 +66,6 @@ static void say_loading(void *context, const char *what)
     fflush(stdout);
 }
 
-static enum err open_backend(struct worker *worker, struct why *why)
-{
-    if (strcmp(worker->config->backend, "inproc") == 0) {
-        /* Peers of this process only: itself. One mixed worker needs no more. */
-        worker->hub = transfer_inproc_hub_create();
-        enum err code = transfer_backend_inproc_create(
-            worker->hub, worker->incarnation, &worker->backend);
-        return code == OK ? OK : why_say(why, code, "inproc backend");
-    }
-    return transfer_backend_ucx_create(
-        &(struct transfer_backend_ucx_options){.incarnation =
-                                                   worker->incarnation},
-        why, &worker->backend);
-}
-
 static enum err create_transfer(struct worker *worker, struct why *why)
 {
     const struct config_worker *config = worker->config;
@@ -93,7 +76,7 @@ static enum err create_transfer(struct worker *worker, struct why *why)
                      host_views);
     struct transfer_options options = {
         .loop = worker->transfer_loop,
-        .backend = worker->backend,
+        .backend = worker->moves.backend,
         .memory = worker->pools.memory.base,
         .memory_size = worker->pools.memory.size,
         .group_count = shape->life_count,
@@ -132,10 +115,12 @@ static enum err open_transfer(struct worker *worker, struct why *why)
 /* Pools, and what moves their pages to others. */
 static enum err open_pools(struct worker *worker, struct why *why)
 {
-    enum err code = open_backend(worker, why);
+    enum err code = node_backend_open(worker->config, worker->incarnation,
+                                      buf_span(&worker->key), why,
+                                      &worker->moves);
     if (code == OK) {
         code = node_pools_take(&worker->pools, &worker->file.limits,
-                               worker->backend, why);
+                               worker->moves.backend, why);
     }
     return code == OK ? open_transfer(worker, why) : code;
 }
@@ -250,6 +235,12 @@ static void describe_pools(const struct node_limits *limits,
     }
 }
 
+static void print_writes(void *context, struct buf *out)
+{
+    const struct worker *worker = context;
+    node_backend_print(&worker->moves, out);
+}
+
 static enum err set_ready(struct worker *worker, struct why *why)
 {
     const struct node_limits *limits = &worker->file.limits;
@@ -265,6 +256,8 @@ static enum err set_ready(struct worker *worker, struct why *why)
         .transfer_endpoint = worker->transfer == NULL
                                  ? NULL
                                  : transfer_endpoint(worker->transfer),
+        .print_writes = print_writes,
+        .print_context = worker,
         .pool_count = limits->life_count,
         .engine = {worker->boxes.commands, worker->boxes.events,
                    &worker->cancel_hint},
@@ -433,8 +426,7 @@ static void close_parts(struct worker *worker)
 {
     engine_destroy(worker->engine);
     node_pools_give(&worker->pools);
-    transfer_backend_destroy(worker->backend);
-    transfer_inproc_hub_destroy(worker->hub);
+    node_backend_close(&worker->moves);
     node_mailboxes_close(&worker->boxes);
     if (worker->transfer_loop != NULL) {
         io_loop_destroy(worker->transfer_loop);

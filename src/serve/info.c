@@ -9,6 +9,8 @@
 #include "http/target.h"
 #include "io/clock.h"
 
+enum { WRITES_SIZE_MAX = 64 * 1024 };
+
 static void send_json(struct serve *serve, struct http_exchange *exchange)
 {
     serve_reply_json(serve, exchange, 200, buf_span(&serve->out));
@@ -188,8 +190,17 @@ void serve_info_metrics(struct serve *serve, struct http_exchange *exchange)
 
 void serve_info_transfers(struct serve *serve, struct http_exchange *exchange)
 {
+    struct buf writes;
+    buf_init(&writes, WRITES_SIZE_MAX);
+    if (serve->parts.print_writes != NULL) {
+        serve->parts.print_writes(serve->parts.print_context, &writes);
+    }
+    bool is_told = writes.size > 0 && !buf_error(&writes);
     buf_reset(&serve->out);
-    serve_transfers_print(&serve->transfers, &serve->out);
+    serve_transfers_print(&serve->transfers,
+                          is_told ? buf_span(&writes) : span_of_string("[]"),
+                          &serve->out);
+    buf_finish(&writes);
     send_json(serve, exchange);
 }
 

@@ -44,6 +44,9 @@ struct serve_parts {
     uint32_t max_seq; /* tokens of prompt and answer together */
     uint64_t incarnation;
     const char *transfer_endpoint; /* "tcp://host:port"; NULL: none */
+    /* The last writes of the transfer as a JSON list; NULL: none are told. */
+    void (*print_writes)(void *context, struct buf *out);
+    void *print_context;
     const char *no_handoff; /* why hand-offs are refused; NULL or "": they are
                              * not */
     uint32_t pool_count;

@@ -46,7 +46,7 @@ static void add_transfer(const struct serve_transfer *transfer, struct buf *out)
 }
 
 void serve_transfers_print(const struct serve_transfers *transfers,
-                           struct buf *out)
+                           struct span writes, struct buf *out)
 {
     uint64_t count = transfers->count < SERVE_TRANSFER_COUNT_MAX
                          ? transfers->count
@@ -57,5 +57,7 @@ void serve_transfers_print(const struct serve_transfers *transfers,
         buf_add_string(out, i == 0 ? "" : ",");
         add_transfer(&transfers->ring[at], out);
     }
-    buf_add_string(out, "]}");
+    buf_add_string(out, "],\"writes\":");
+    buf_add_span(out, writes);
+    buf_add_byte(out, '}');
 }

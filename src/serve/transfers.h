@@ -23,6 +23,6 @@ struct serve_transfers {
 };
 void serve_transfers_add(struct serve_transfers *transfers,
                          const struct serve_transfer *transfer);
-/* Newest first. */
+/* Newest first. `writes` is a JSON list of the single writes below them. */
 void serve_transfers_print(const struct serve_transfers *transfers,
-                           struct buf *out);
+                           struct span writes, struct buf *out);

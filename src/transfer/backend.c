@@ -10,6 +10,8 @@ void transfer_backend_init(struct transfer_backend *backend,
     CHECK(ops->config != NULL && ops->export_pool != NULL);
     CHECK(ops->peer_open != NULL && ops->peer_close != NULL);
     CHECK(ops->peer_lane != NULL && ops->write != NULL && ops->poll != NULL);
+    CHECK((ops->authorise == NULL) == (ops->revoke == NULL));
+    CHECK(ops->toucher != TRANSFER_SELF_COPY || ops->revoke != NULL);
     bool can_sleep = ops->fd != NULL && ops->arm != NULL;
     CHECK(can_sleep || !(ops->capabilities & TRANSFER_CAN_SLEEP));
     backend->ops = ops;
@@ -44,6 +46,17 @@ void transfer_backend_free(struct transfer_backend *backend, void *memory)
     if (memory != NULL) {
         backend->ops->free(backend, memory);
     }
+}
+
+enum err transfer_backend_adopt(struct transfer_backend *backend, void *memory,
+                                size_t size, struct why *why)
+{
+    CHECK(memory != NULL && size > 0);
+    return backend->ops->adopt != NULL
+               ? backend->ops->adopt(backend, memory, size, why)
+               : why_say(why, ERR_UNSUPPORTED,
+                         "%s: the pool must be its own memory",
+                         backend->ops->name);
 }
 
 static enum err take(void *context, size_t size, struct why *why,
@@ -99,6 +112,33 @@ const char *transfer_backend_peer_lane(const struct transfer_backend_peer *peer)
     return peer->backend->ops->peer_lane(peer);
 }
 
+enum transfer_toucher transfer_backend_toucher(
+    const struct transfer_backend *backend, const char *lane)
+{
+    return backend->ops->lane_toucher != NULL
+               ? backend->ops->lane_toucher(backend, lane)
+               : backend->ops->toucher;
+}
+
+enum err transfer_backend_authorise(struct transfer_backend *backend,
+                                    uint64_t sender,
+                                    struct transfer_token token,
+                                    const struct transfer_range *ranges,
+                                    size_t count)
+{
+    return backend->ops->authorise != NULL
+               ? backend->ops->authorise(backend, sender, token, ranges, count)
+               : OK;
+}
+
+void transfer_backend_revoke(struct transfer_backend *backend, uint64_t sender,
+                             struct transfer_token token)
+{
+    if (backend->ops->revoke != NULL) {
+        backend->ops->revoke(backend, sender, token);
+    }
+}
+
 void transfer_backend_write(struct transfer_backend *backend,
                             struct transfer_write *write)
 {
@@ -107,6 +147,22 @@ void transfer_backend_write(struct transfer_backend *backend,
     write->cursor = 0;
     write->hold = NULL;
     backend->ops->write(backend, write);
+}
+
+void transfer_backend_pass(struct transfer_backend *next,
+                           struct transfer_write *write,
+                           struct transfer_backend_peer *peer)
+{
+    CHECK(write->outer_count < TRANSFER_DECORATOR_COUNT_MAX);
+    write->outer[write->outer_count++] = write->peer;
+    write->peer = peer;
+    transfer_backend_write(next, write);
+}
+
+void transfer_backend_take_back(struct transfer_write *write)
+{
+    CHECK(write->outer_count > 0);
+    write->peer = write->outer[--write->outer_count];
 }
 
 struct transfer_write *transfer_backend_poll(struct transfer_backend *backend,

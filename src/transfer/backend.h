@@ -1,8 +1,9 @@
 #pragma once
 /* transfer/backend: what moves KV bytes into a peer's pool, one table for all
- * bodies (inproc, ucx) and decorators (fault).
+ * bodies (inproc, ucx, tcp, auto) and decorators (fault, trace).
  *
  *   receiver: alloc pool -> export blob ---- hello ----> sender: peer_open(blob)
+ *             authorise(token, ranges) ---- request ---> it may write them
  *   sender:   write(pieces) -> poll -> poll -> the write comes back, DONE
  *             then it tells the receiver over the control connection
  *
@@ -34,7 +35,9 @@ enum {
 
 enum transfer_outcome {
     TRANSFER_DONE, /* all bytes are there, visible to whoever is told */
-    TRANSFER_STOPPED, /* not all are there; nobody touches either side now */
+    /* Not all are there; nobody touches the source now, nor the target, which
+     * over SELF_COPY is the receiver's to say: after its revoke. */
+    TRANSFER_STOPPED,
     TRANSFER_IN_DOUBT /* unknown; source and target must be kept */
 };
 
@@ -46,20 +49,38 @@ struct transfer_piece {
     uint32_t crc32c; /* of the bytes as read; set when DONE */
 };
 
-struct transfer_backend_peer;
+/* A part of the receiver's pool. */
+struct transfer_range {
+    uint64_t offset;
+    uint64_t size;
+};
 
-/* One ordered list of pieces. Open: embedded by the caller, the backend's from
- * write until poll returns it. */
+/* Which transfer a write belongs to; both ends know it by the same name. */
+struct transfer_token {
+    int64_t rid;
+    uint32_t attempt; /* the receiver's */
+};
+
+struct transfer_backend_peer;
+enum { TRANSFER_DECORATOR_COUNT_MAX = 6 };
+
+/* One ordered list of pieces. Open: embedded by the caller, zero but for what
+ * he sets; the backend's from write until poll returns it. */
 struct transfer_write {
     struct transfer_backend_peer *peer;
     struct transfer_piece *pieces; /* (piece_count) */
     size_t piece_count;
+    struct transfer_token token; /* what the receiver authorised */
+    bool without_digest; /* crc32c is left alone: nobody will compare */
     void *context;
     enum transfer_outcome outcome; /* set by poll */
     /* private to the backend */
     struct transfer_write *next;
     size_t cursor;
     void *hold;
+    /* Decorators it went through, and what each of them calls the peer. */
+    struct transfer_backend_peer *outer[TRANSFER_DECORATOR_COUNT_MAX];
+    uint32_t outer_count;
 };
 
 struct transfer_backend;
@@ -72,6 +93,9 @@ struct transfer_backend_ops {
     enum err (*alloc)(struct transfer_backend *backend, size_t size,
                       struct why *why, void **memory_out);
     void (*free)(struct transfer_backend *backend, void *memory);
+    /* NULL: only memory of its own alloc can be its pool. */
+    enum err (*adopt)(struct transfer_backend *backend, void *memory,
+                      size_t size, struct why *why);
     const char *(*config)(const struct transfer_backend *backend);
     enum err (*export_pool)(struct transfer_backend *backend, void *memory,
                             size_t size, struct why *why, struct buf *blob_out);
@@ -80,6 +104,15 @@ struct transfer_backend_ops {
                           struct transfer_backend_peer **peer_out);
     void (*peer_close)(struct transfer_backend_peer *peer);
     const char *(*peer_lane)(const struct transfer_backend_peer *peer);
+    /* NULL: `toucher`, whatever the lane. */
+    enum transfer_toucher (*lane_toucher)(
+        const struct transfer_backend *backend, const char *lane);
+    /* Both or none: a body that cannot refuse a write needs none. */
+    enum err (*authorise)(struct transfer_backend *backend, uint64_t sender,
+                          struct transfer_token token,
+                          const struct transfer_range *ranges, size_t count);
+    void (*revoke)(struct transfer_backend *backend, uint64_t sender,
+                   struct transfer_token token);
     void (*write)(struct transfer_backend *backend,
                   struct transfer_write *write);
     struct transfer_write *(*poll)(struct transfer_backend *backend,
@@ -115,6 +148,11 @@ void transfer_backend_free(struct transfer_backend *backend, void *memory);
 /* The same as an allocator for device/memory.h; holds `backend`. */
 struct device_allocator transfer_backend_allocator(
     struct transfer_backend *backend);
+/* Makes memory of somebody else the pool, instead of alloc; `free` then only
+ * forgets it. ERR_UNSUPPORTED: the body needs its own; ERR_EXISTS. */
+MUST_USE enum err transfer_backend_adopt(struct transfer_backend *backend,
+                                         void *memory, size_t size,
+                                         struct why *why);
 
 /* Adds what a peer needs to reach `memory`, at most
  * TRANSFER_BLOB_SIZE_MAX bytes. */
@@ -132,14 +170,39 @@ MUST_USE enum err transfer_backend_peer_open(
 /* Writes under way come back STOPPED from later polls; the peer is gone when
  * the last one did, at once if there is none. Never a new write to it. */
 void transfer_backend_peer_close(struct transfer_backend_peer *peer);
-/* "sysv", "posix", "memory": static text. */
+/* "sysv", "posix", "memory", "tcp": static text. */
 const char *transfer_backend_peer_lane(
     const struct transfer_backend_peer *peer);
+/* Who writes at the receiver when its sender says that this is the lane. */
+enum transfer_toucher transfer_backend_toucher(
+    const struct transfer_backend *backend, const char *lane);
+
+/* Receiver: from here on writes of the process `sender` that carry this token
+ * may reach `ranges` of our pool and no other byte; before the request that
+ * tells the sender. The ranges are copied. ERR_EXISTS: there is such a token;
+ * ERR_FULL, ERR_NO_MEMORY: refuse the transfer. Bodies whose senders write by
+ * themselves cannot hold anybody back: there it is OK and means nothing. */
+MUST_USE enum err transfer_backend_authorise(
+    struct transfer_backend *backend, uint64_t sender,
+    struct transfer_token token, const struct transfer_range *ranges,
+    size_t count);
+/* Ends that; unknown tokens are fine. On lanes whose toucher is SELF_COPY no
+ * byte of such a write lands after this call, so the pages are quiet at once,
+ * whatever the sender does; what still comes is read and thrown away, and the
+ * write comes back STOPPED at the sender. */
+void transfer_backend_revoke(struct transfer_backend *backend, uint64_t sender,
+                             struct transfer_token token);
 
 /* Starts a write; its result comes by poll only. Pieces must lie inside both
  * pools (CHECKed: the caller has validated what the peer said). */
 void transfer_backend_write(struct transfer_backend *backend,
                             struct transfer_write *write);
+/* For decorators: the same write to `next`, which calls the peer `peer`; and
+ * back, when a poll of `next` returned it. */
+void transfer_backend_pass(struct transfer_backend *next,
+                           struct transfer_write *write,
+                           struct transfer_backend_peer *peer);
+void transfer_backend_take_back(struct transfer_write *write);
 /* One bounded step (about 1 MiB): a finished write, or NULL. `is_busy_out`
  * says whether another step would find work now. */
 MUST_USE struct transfer_write *transfer_backend_poll(

@@ -23,6 +23,8 @@ struct receive_side *receive_side_create(
                   side->slot_count + options->transfer->peer_count_max);
     buf_init(&side->list, (size_t)8 * WIRE_BLOCK_COUNT_MAX);
     buf_init(&side->body, WIRE_BODY_SIZE_MAX);
+    buf_init(&side->ranges,
+             sizeof(struct transfer_range) * WIRE_BLOCK_COUNT_MAX);
     return side;
 }
 
@@ -44,6 +46,7 @@ void receive_side_destroy(struct receive_side *side)
     mourners_finish(&side->mourners);
     buf_finish(&side->list);
     buf_finish(&side->body);
+    buf_finish(&side->ranges);
     mem_free(side->slots);
     mem_free(side);
 }
@@ -103,6 +106,11 @@ void receive_side_connected(struct receive_side *side,
         slot->session.sender_incarnation = link->incarnation;
     }
     slot->lane = link->lane;
+    if (receive_slot_is_waiting(slot) && receive_grant(side, slot)) {
+        receive_side_fail(side, slot, AGREE_REASON_REFUSED,
+                          "too many receives for the backend", now);
+        return;
+    }
     receive_side_simple_step(side, slot, RX_CONNECTED, now);
 }
 
@@ -242,6 +250,7 @@ static void end(struct receive_side *side, struct receive_slot *slot)
         is_failed && session->reason == AGREE_REASON_INTEGRITY;
     mem_free(slot->aux);
     slot->aux = NULL;
+    IGNORE(receive_grant_revoke(side, slot));
     slot->is_verifying = false;
     slot->has_ended = true;
     free_if_told(side, slot);
@@ -249,6 +258,8 @@ static void end(struct receive_side *side, struct receive_slot *slot)
 
 static void start_verify(struct receive_side *side, struct receive_slot *slot)
 {
+    /* All are there: what is checked must not change any more. */
+    IGNORE(receive_grant_revoke(side, slot));
     slot->is_verifying = true;
     slot->verify_group = slot->verify_next = 0;
     side->options.wake(side->options.context);
@@ -280,6 +291,10 @@ void receive_side_step(struct receive_side *side, struct receive_slot *slot,
             end(side, slot);
             break;
         }
+    }
+    bool is_failed = slot->session.word & AGREE_FAILED;
+    if (is_failed && !slot->has_ended && receive_grant_revoke(side, slot)) {
+        receive_side_simple_step(side, slot, RX_GONE, event->now);
     }
 }
 
@@ -359,6 +374,7 @@ static void fill_slot(struct receive_side *side, struct receive_slot *slot,
     slot->lane = "";
     slot->text[0] = 0;
     slot->aux = NULL;
+    slot->is_authorised = false;
     slot->is_verifying = false;
     memcpy(slot->endpoint, command->sender_endpoint, sizeof(slot->endpoint));
     slot->endpoint[sizeof(slot->endpoint) - 1] = 0;

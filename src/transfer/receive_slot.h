@@ -19,6 +19,7 @@ struct receive_slot {
     struct transfer_aux *aux; /* ours until it is reported; or NULL */
     struct rx_block *seen; /* (seen_capacity), group after group; stays */
     uint32_t seen_capacity;
+    bool is_authorised; /* the sender's token is in force at the backend */
     bool is_verifying;
     uint32_t verify_group, verify_next; /* the next ordinal to look at */
 };
@@ -31,7 +32,7 @@ struct receive_side {
     struct receive_slot *slots;
     struct mourners mourners;
     uint32_t verify_slot; /* whose turn it is */
-    struct buf list, body;
+    struct buf list, body, ranges;
 };
 
 static inline bool receive_slot_is_live(const struct receive_slot *slot)
@@ -45,6 +46,13 @@ static inline bool receive_slot_is_waiting(const struct receive_slot *slot)
     return receive_slot_is_live(slot) &&
            slot->session.exposure == EXPOSURE_NONE;
 }
+
+/* Lets the sender write the pages that are wanted. ERR_FULL, ERR_NO_MEMORY. */
+MUST_USE enum err receive_grant(struct receive_side *side,
+                                struct receive_slot *slot);
+/* True: that is proof, nobody writes any more. Where the sender writes by
+ * itself it is none. */
+bool receive_grant_revoke(struct receive_side *side, struct receive_slot *slot);
 
 struct receive_slot *receive_side_find(struct receive_side *side,
                                        uint64_t incarnation, int64_t rid);

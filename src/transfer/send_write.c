@@ -183,6 +183,7 @@ void send_side_write(struct send_side *side, struct send_slot *slot,
         .peer = slot->link->backend_peer,
         .pieces = slot->pieces,
         .piece_count = slot->pair_count,
+        .token = {slot->session.rid, slot->advert->attempt},
         .context = slot,
     };
     transfer_backend_write(side->options.transfer->backend, &slot->write);

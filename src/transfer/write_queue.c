@@ -33,6 +33,19 @@ static void check_inside(uint64_t offset, uint64_t size, size_t pool_size)
     CHECK(size <= pool_size - offset);
 }
 
+static void copy_piece(struct transfer_piece *piece,
+                       const struct transfer_target *pools, bool with_digest,
+                       const uint8_t *ahead)
+{
+    uint8_t *to = pools->target_base + piece->target_offset;
+    const uint8_t *from = pools->source_base + piece->source_offset;
+    if (with_digest) {
+        piece->crc32c = transfer_copy(to, from, piece->size, ahead);
+    } else {
+        transfer_copy_plain(to, from, piece->size, ahead);
+    }
+}
+
 bool transfer_write_step(struct transfer_write *write,
                          const struct transfer_target *target)
 {
@@ -42,9 +55,11 @@ bool transfer_write_step(struct transfer_write *write,
         struct transfer_piece *piece = &write->pieces[write->cursor++];
         check_inside(piece->source_offset, piece->size, target->source_size);
         check_inside(piece->target_offset, piece->size, target->target_size);
-        piece->crc32c = transfer_copy(
-            target->target_base + piece->target_offset,
-            target->source_base + piece->source_offset, piece->size);
+        bool is_last = write->cursor == write->piece_count;
+        copy_piece(piece, target, !write->without_digest,
+                   target->source_base + (is_last ? piece->source_offset
+                                                  : piece[1].source_offset %
+                                                        target->source_size));
         copied += piece->size;
     }
     transfer_copy_fence();

@@ -36,7 +36,7 @@ test('a completion crosses from context to generation over UCX', async () => {
   assert.equal(answer.usage.total_tokens, answer.usage.prompt_tokens + 12);
   const transfers = (await get(cluster.worker('generation-0').port, '/transfers')).json.transfers;
   assert.ok(transfers.length > 0);
-  assert.equal(transfers.at(-1).backend, 'ucx');
+  assert.equal(transfers.at(-1).backend, 'auto');
 });
 
 test('no client-visible body holds internal fields', async () => {

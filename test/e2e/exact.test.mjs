@@ -46,7 +46,7 @@ test('token ids through the cluster equal those of one process', async (t) => {
           // Bytes moved are whole blocks.
           const blockBytes = blockBytesOf(model);
           for (const transfer of (await get(generation, '/transfers')).json.transfers) {
-            assert.equal(transfer.backend, 'ucx');
+            assert.equal(transfer.backend, 'auto');
             assert.equal(transfer.bytes, transfer.blocks * blockBytes);
             moved += transfer.bytes;
           }

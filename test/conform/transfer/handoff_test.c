@@ -398,7 +398,8 @@ static void expect_canaries_live(struct pair *pair, const kv_page_id *pages)
 }
 
 /* The write is held in the backend beyond the receiver's cancel: both sides
- * say T at once and Q only after the release; then no late byte comes.
+ * say T at once and Q only after the release, but for a receiver that writes by
+ * itself, whose revoke is its proof; no late byte comes.
  * [transfer T53 T70] */
 static void receiver_cancel_during_the_write(enum node_body body)
 {
@@ -407,12 +408,15 @@ static void receiver_cancel_during_the_write(enum node_body body)
     kv_page_id pages[2] = {1, 2};
     start_held(&pair, pages);
     node_cancel(&pair.b, 2);
-    assert_int_equal(node_await(&pair.b, 2, T), T | F | C);
+    uint8_t now = body == NODE_TCP ? Q : 0;
+    assert_int_equal(node_await(&pair.b, 2, T), T | F | C | now);
     assert_int_equal(node_await(&pair.a, 1, T), T | F | C);
     node_turns(&pair.b, 30);
-    assert_false(node_word(&pair.b, 2) & Q);
+    assert_int_equal(node_word(&pair.b, 2) & Q, now);
     assert_false(node_word(&pair.a, 1) & Q);
-    assert_int_equal(transfer_destroy(pair.b.transfer), ERR_BUSY);
+    if (!now) {
+        assert_int_equal(transfer_destroy(pair.b.transfer), ERR_BUSY);
+    }
     pair.a.fault.hold_writes = false;
     assert_int_equal(node_await(&pair.b, 2, Q), T | F | C | Q);
     assert_int_equal(node_await(&pair.a, 1, Q), T | F | C | Q);
@@ -444,6 +448,9 @@ static void sender_cancel_during_the_write(enum node_body body)
 static void receiver_deadline_waits_for_proof(enum node_body body)
 {
     struct pair pair;
+    if (body == NODE_TCP) {
+        return; /* needs none: revoke is its own */
+    }
     open_pair_with(&pair,
                    (struct node_setup){.body = body, .grace_ns = 50 * MS});
     kv_page_id pages[2] = {1, 2};
@@ -597,6 +604,9 @@ static void strangers_bytes_end_their_connection_only(enum node_body body)
  * Q, U after the grace time. The process ends with it, as a worker would. */
 static void doubt_never_drains(enum node_body body)
 {
+    if (body == NODE_TCP) {
+        return; /* at the receiver it does, by revoke */
+    }
     struct pair *pair = malloc(sizeof(*pair));
     open_pair_with(pair,
                    (struct node_setup){.body = body, .grace_ns = 40 * MS});

@@ -17,11 +17,12 @@
 #include "io/mailbox.h"
 #include "transfer/backend_fault.h"
 #include "transfer/backend_inproc.h"
+#include "transfer/backend_tcp.h"
 #include "transfer/backend_ucx.h"
 #include "transfer/transfer.h"
 
 enum { NODE_PAGE_COUNT = 256, NODE_TOKENS = 8, NODE_REPORT_MAX = 1024 };
-enum node_body { NODE_INPROC, NODE_UCX, NODE_BODY_COUNT };
+enum node_body { NODE_INPROC, NODE_UCX, NODE_TCP, NODE_BODY_COUNT };
 
 struct node_setup {
     enum node_body body;
@@ -73,6 +74,13 @@ static inline struct transfer_backend *node_backend(struct node *node,
         node_ok(
             transfer_backend_inproc_create(s->hub, s->incarnation, &backend),
             &why);
+    } else if (s->body == NODE_TCP) {
+        struct transfer_backend_tcp_options options = {
+            .incarnation = s->incarnation,
+            .host = "127.0.0.1",
+            .key = span_of_string("key"),
+        };
+        node_ok(transfer_backend_tcp_create(&options, &why, &backend), &why);
     } else {
         struct transfer_backend_ucx_options options = {s->incarnation};
         node_ok(transfer_backend_ucx_create(&options, &why, &backend), &why);

@@ -84,7 +84,7 @@ static void folding_copies_what_it_sums(void **state)
         uint32_t expected = ~crc_slow(~7u, span_of(source, size));
         memset(target, 0xee, sizeof(target));
         assert_int_equal(crc32c_fold(7, source, size), expected);
-        assert_int_equal(crc32c_fold_copy(7, target + 64, source, size),
+        assert_int_equal(crc32c_fold_copy(7, target + 64, source, size, source),
                          expected);
         assert_memory_equal(target + 64, source, size);
         assert_int_equal(target[63], 0xee);

@@ -28,7 +28,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(c.max_batch, 32);
     assert_int_equal(c.queue_limit, 1024);
     assert_int_equal(c.turn_ms_max, 100);
-    assert_string_equal(c.backend, "ucx");
+    assert_string_equal(c.backend, "auto");
     assert_int_equal(c.kv_transfer_timeout_ms, 60000);
     assert_int_equal(c.request_timeout_ms, 180000);
     assert_int_equal(c.max_body_bytes, 64u << 20);

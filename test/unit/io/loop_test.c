@@ -121,6 +121,34 @@ static void deferred_tasks_are_not_lost_when_many(void **state)
     assert_int_equal(many_sum, 1000);
 }
 
+static void put_off(void *context, int ready)
+{
+    (void)ready;
+    io_loop_defer(loop, count, context);
+}
+
+/* The descriptor stays readable and its callback only puts the reading off; a
+ * task waits already, so that the turn does not wait: it ends all the same, and
+ * the tasks have run. */
+static void a_turn_ends_over_a_readable_watch(void **state)
+{
+    (void)state;
+    int ends[2];
+    int counts[2] = {0, 0};
+    assert_int_equal(pipe(ends), 0);
+    struct io_watch *watch =
+        io_watch_create(loop, ends[0], put_off, &counts[0]);
+    io_watch_set(watch, IO_READABLE);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    io_loop_defer(loop, count, &counts[1]);
+    io_loop_turn(loop, 1000000);
+    assert_int_equal(counts[0], 1);
+    assert_int_equal(counts[1], 1);
+    io_watch_destroy(watch);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 struct watched {
     struct io_watch *watch;
     int fd;
@@ -246,6 +274,7 @@ int main(void)
         TEST(deferred_task_runs_in_the_next_turn),
         TEST(deferred_tasks_are_not_lost_when_many),
         TEST(watch_is_level_triggered),
+        TEST(a_turn_ends_over_a_readable_watch),
         TEST(watch_may_end_in_its_own_callback),
         TEST(stop_ends_the_run_from_any_thread),
         TEST(signal_is_told_in_the_loop),

@@ -32,10 +32,14 @@ static void copies_are_exact_and_digested(void **state)
         memset(target, round, SIZE);
         memset(expected, round, SIZE);
         memcpy(expected + to, source + from, size);
-        uint32_t crc = transfer_copy(target + to, source + from, size);
+        uint32_t crc = transfer_copy(target + to, source + from, size, source);
         transfer_copy_fence();
         assert_memory_equal(target, expected, SIZE);
         assert_int_equal(crc, digest_crc32c(0, span_of(source + from, size)));
+        memset(target, round, SIZE);
+        transfer_copy_plain(target + to, source + from, size, source);
+        transfer_copy_fence();
+        assert_memory_equal(target, expected, SIZE);
     }
 }
 

@@ -1,0 +1,194 @@
+#include "io/socket.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "io/resolve.h"
+
+_Static_assert((int)IO_SOCKET_TEXT_SIZE == (int)IO_ENDPOINT_TEXT_SIZE,
+               "one text");
+enum { BACKLOG = 4096, IDLE_S = 30, PROBE_S = 10, PROBES = 3 };
+
+static enum err bind_error(const struct io_socket_listen *options,
+                           struct why *why)
+{
+    if (errno == EADDRINUSE) {
+        return why_say(why, ERR_IO, "port %u is in use", options->port);
+    }
+    if (errno == EACCES) {
+        return why_say(why, ERR_IO, "port %u needs privileges", options->port);
+    }
+    if (errno == EADDRNOTAVAIL) {
+        return why_say(why, ERR_IO, "host %s is no address of this machine",
+                       options->host);
+    }
+    return why_say(why, ERR_IO, "cannot listen on %s port %u: %s",
+                   options->host, options->port, strerror(errno));
+}
+
+static enum err open_socket(const char *host, uint16_t port, struct why *why,
+                            struct io_endpoint *at_out, int *fd_out)
+{
+    enum err err = io_resolve(host, port, why, at_out);
+    if (err) {
+        return err;
+    }
+    int fd = socket(at_out->address.ss_family,
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return why_say(why, ERR_IO, "socket: %s", strerror(errno));
+    }
+    *fd_out = fd;
+    return OK;
+}
+
+enum err io_socket_listen(const struct io_socket_listen *options,
+                          struct why *why, int *fd_out)
+{
+    struct io_endpoint at;
+    int fd = -1;
+    enum err err = open_socket(options->host, options->port, why, &at, &fd);
+    if (err) {
+        return err;
+    }
+    int on = 1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        (options->reuse_port &&
+         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) ||
+        bind(fd, (const struct sockaddr *)&at.address, at.size) != 0 ||
+        listen(fd, BACKLOG) != 0) {
+        err = bind_error(options, why);
+        close(fd);
+        return err;
+    }
+    *fd_out = fd;
+    return OK;
+}
+
+uint16_t io_socket_port(int fd)
+{
+    struct io_endpoint at = {.size = sizeof(at.address)};
+    int code = getsockname(fd, (struct sockaddr *)&at.address, &at.size);
+    CHECK(code == 0);
+    return io_endpoint_port(&at);
+}
+
+static void set_option(int fd, int level, int name, int value)
+{
+    /* Refused: slower, or a dead host is noticed later. */
+    IGNORE(setsockopt(fd, level, name, &value, sizeof(value)));
+}
+
+/* A host that went away without a word is found by probes. */
+static void tune(int fd)
+{
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
+}
+
+static bool is_system_full(int code)
+{
+    return code == EMFILE || code == ENFILE || code == ENOBUFS ||
+           code == ENOMEM;
+}
+
+enum err io_socket_accept(int listener, int *fd_out)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        return is_system_full(errno) ? ERR_IO : ERR_BUSY;
+    }
+    tune(fd);
+    *fd_out = fd;
+    return OK;
+}
+
+enum err io_socket_connect(const char *host, uint16_t port, struct why *why,
+                           int *fd_out)
+{
+    struct io_endpoint at;
+    int fd = -1;
+    enum err err = open_socket(host, port, why, &at, &fd);
+    if (err) {
+        return err;
+    }
+    tune(fd);
+    if (connect(fd, (const struct sockaddr *)&at.address, at.size) != 0 &&
+        errno != EINPROGRESS) {
+        err = why_say(why, ERR_IO, "cannot connect to %s port %u: %s", host,
+                      port, strerror(errno));
+        close(fd);
+        return err;
+    }
+    *fd_out = fd;
+    return OK;
+}
+
+enum err io_socket_connected(int fd, struct why *why)
+{
+    int code = 0;
+    socklen_t size = sizeof(code);
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0) {
+        code = errno;
+    }
+    return code == 0
+               ? OK
+               : why_say(why, ERR_IO, "cannot connect: %s", strerror(code));
+}
+
+static enum err moved(ssize_t count, bool is_zero_the_end, size_t *moved_out)
+{
+    if (count > 0 || (count == 0 && !is_zero_the_end)) {
+        *moved_out = (size_t)count;
+        return OK;
+    }
+    bool is_for_later = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK ||
+                                      errno == EINTR);
+    return is_for_later ? ERR_BUSY : ERR_CLOSED;
+}
+
+static struct msghdr message_of(const struct iovec *parts, size_t part_count)
+{
+    CHECK(part_count > 0 && part_count <= IO_SOCKET_PARTS_MAX);
+    return (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)parts,
+                           .msg_iovlen = part_count};
+}
+
+enum err io_socket_send(int fd, const struct iovec *parts, size_t part_count,
+                        size_t *sent_out)
+{
+    struct msghdr message = message_of(parts, part_count);
+    return moved(sendmsg(fd, &message, MSG_NOSIGNAL), false, sent_out);
+}
+
+enum err io_socket_receive(int fd, const struct iovec *parts, size_t part_count,
+                           size_t *got_out)
+{
+    struct msghdr message = message_of(parts, part_count);
+    return moved(recvmsg(fd, &message, 0), true, got_out);
+}
+
+void io_socket_peer(int fd, char text_out[IO_SOCKET_TEXT_SIZE])
+{
+    struct io_endpoint at = {.size = sizeof(at.address)};
+    text_out[0] = 0;
+    if (getpeername(fd, (struct sockaddr *)&at.address, &at.size) == 0) {
+        io_endpoint_text(&at, text_out);
+    }
+}
+
+void io_socket_reset(int fd)
+{
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    /* Refused: then it is a plain close. */
+    IGNORE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)));
+    close(fd);
+}

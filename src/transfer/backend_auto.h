@@ -1,0 +1,16 @@
+#pragma once
+/* transfer/backend_auto: two backends as one, the near one for peers whose
+ * memory it reaches, the far one for all others.
+ *
+ *   blob  u32 magic, u16 size and text of near's config, u32 size and near's
+ *         blob, u32 size and far's blob, u32 crc32c of these
+ *   peer_open: near, if both have it with the same config; else far
+ *
+ * One pool serves both: near's memory, adopted by far. What a lane is called,
+ * and who writes on it, is its backend's. */
+#include "transfer/backend.h"
+
+/* Takes both over. `near` may be NULL: this host has none. ERR_IO. */
+MUST_USE enum err transfer_backend_auto_create(
+    struct transfer_backend *near, struct transfer_backend *far,
+    struct why *why, struct transfer_backend **backend_out);
