@@ -91,6 +91,10 @@ static const struct config_field FIELDS[] = {
     {"scheduler_config.prefix_wait", .kind = CONFIG_BOOL, AT(prefix_wait),
      .default_text = "true", .unit = "",
      .help = "let a prompt wait while another computes its beginning"},
+    {"disable_overlap_scheduler", .kind = CONFIG_BOOL,
+     AT(disable_overlap_scheduler), .default_text = "true", .unit = "",
+     .help = "decide a turn only when the one before is computed, not "
+             "meanwhile"},
     {"cache_transceiver_config.backend", TEXT_AT(backend),
      .choices = "DEFAULT|UCX|TCP|auto|ucx|tcp|inproc", .default_text = "auto",
      .unit = "",

@@ -59,6 +59,7 @@ struct config_worker {
     enum config_policy policy;
     bool shortest_first; /* scheduler_config.shortest_first: true */
     bool prefix_wait; /* scheduler_config.prefix_wait: true */
+    bool disable_overlap_scheduler; /* true */
     /* cache_transceiver_config.backend: "auto" (DEFAULT: shared memory where it
      * reaches, else TCP), "ucx", "tcp" or "inproc" */
     char backend[16];

@@ -60,6 +60,7 @@ static void fill_lane(struct engine_core *core, struct item *item,
     memcpy(lane->keys, item->keys, item->key_count * sizeof(lane->keys[0]));
     lane->key_count = item->key_count;
     lane->seq = seq;
+    lane->computed = seq == NULL ? 0 : request->prompt_count;
     units_init_lane(core, lane);
 }
 
@@ -171,6 +172,7 @@ static void start_received(struct engine_core *core, struct item *item,
     uint32_t lanes = (uint32_t)__builtin_popcount(item->open_choices);
     core->lanes_free += item->lanes_held - lanes;
     item->lanes_held = lanes;
+    item->computed = request->prompt_count;
     item_commit(core, item, request->prompt_count);
     for (uint32_t i = 0; i < request->choice_count; i++) {
         if (item->open_choices & 1u << i) {
@@ -204,10 +206,11 @@ static uint32_t apply_scores(struct engine_core *core,
                              const struct sampler_result *results)
 {
     uint32_t count = 0;
-    uint32_t index = entry->item->seq->history - entry->token_count + 1;
+    const struct engine_job *jobs = core->batch->jobs;
+    uint32_t index = entry->item->computed - entry->token_count + 1;
     while (count < entry->job_count &&
-           core->jobs[entry->first_job + count].is_score) {
-        const struct engine_job *job = &core->jobs[entry->first_job + count];
+           jobs[entry->first_job + count].is_score) {
+        const struct engine_job *job = &jobs[entry->first_job + count];
         if (index + count > entry->item->scored) {
             entry->item->scored = index + count;
             say_score(core, entry->item, index + count, job->target,
@@ -240,10 +243,12 @@ static void finish_prefill(struct engine_core *core, const struct entry *entry,
     uint32_t count = 0;
     for (uint32_t i = score_count; i < entry->job_count; i++) {
         uint32_t job = entry->first_job + i;
-        firsts[count++] =
-            (struct first_token){.choice = core->jobs[job].input.choice,
-                                 .token = results[job].token,
-                                 .result = &results[job]};
+        uint32_t choice = core->batch->jobs[job].input.choice;
+        if (item->open_choices & 1u << choice) { /* it may have left */
+            firsts[count++] = (struct first_token){.choice = choice,
+                                                   .token = results[job].token,
+                                                   .result = &results[job]};
+        }
     }
     if (item->max_new == 0) {
         finish_unheard(core, item, now_ns);
@@ -252,16 +257,27 @@ static void finish_prefill(struct engine_core *core, const struct entry *entry,
     }
 }
 
+/* A sequence that was put away meanwhile is told when it is back (engine.md 5.3,
+ * a). */
+static bool is_active(const struct kv_seq *seq)
+{
+    return seq->status == KV_SEQ_ACTIVE;
+}
+
 static void apply_prefill(struct engine_core *core, const struct entry *entry,
                           uint64_t now_ns, const struct sampler_result *results)
 {
     struct item *item = entry->item;
-    item->unit.position = item->seq->history + entry->token_count;
-    item_commit(core, item, item->unit.position);
+    item->computed += entry->token_count;
+    item->unit.under_way -= entry->token_count;
+    item->unit.is_in_flight &= item->unit.under_way > 0;
+    if (is_active(item->seq)) {
+        item_commit(core, item, item->computed);
+    }
     item->journey.chunk_count++;
     core->stats.prefill_tokens += entry->token_count;
     uint32_t score_count = apply_scores(core, entry, results);
-    if (item->unit.position == item->request->prompt_count) {
+    if (item->computed == item->request->prompt_count) {
         finish_prefill(core, entry, score_count, now_ns, results);
     } else {
         slices_after_chunk(core, item, now_ns);
@@ -272,13 +288,28 @@ static void apply_prefill(struct engine_core *core, const struct entry *entry,
 static void apply_replay(struct engine_core *core, struct lane *lane,
                          uint32_t token_count)
 {
-    uint32_t position = lane->seq->history + token_count;
-    lane_commit(core, lane, position);
-    lane->unit.position = position;
-    core->stats.replayed_tokens += token_count;
-    if (position == lane->unit.target) {
-        lane->unit.kind = SCHED_GENERATION;
+    lane->computed += token_count;
+    lane->unit.under_way -= token_count;
+    if (is_active(lane->seq)) {
+        lane_commit(core, lane, lane->computed);
     }
+    core->stats.replayed_tokens += token_count;
+    overlap_settle_lane(lane);
+}
+
+/* One that was paused meanwhile has the token, not its KV. */
+static void note_decoded(struct engine_core *core, struct lane *lane,
+                         int32_t token)
+{
+    if (lane->unit.kind == SCHED_GENERATION) {
+        lane->computed = lane->history_count;
+        if (is_active(lane->seq)) {
+            lane_commit(core, lane, lane->computed);
+        }
+    }
+    lane->history[lane->history_count++] = token;
+    lane->pending--;
+    overlap_settle_lane(lane);
 }
 
 static void apply_decode(struct engine_core *core, const struct entry *entry,
@@ -286,10 +317,8 @@ static void apply_decode(struct engine_core *core, const struct entry *entry,
 {
     struct lane *lane = entry->lane;
     struct item *item = entry->item;
-    lane_commit(core, lane, lane->history_count);
-    lane->unit.position = lane->history_count;
     core->stats.decode_tokens++;
-    lane->history[lane->history_count++] = result->token;
+    note_decoded(core, lane, result->token);
     uint32_t count = lane->history_count - item->request->prompt_count;
     say_token(core, item, lane->choice, count - 1, result->token, result);
     enum engine_finish finish = ENGINE_FINISH_LENGTH;
@@ -307,8 +336,12 @@ static void apply_decode(struct engine_core *core, const struct entry *entry,
 void apply_results(struct engine_core *core, uint64_t now_ns,
                    const struct sampler_result *results)
 {
-    for (uint32_t i = 0; i < core->plan.run_count; i++) {
-        const struct entry *entry = &core->entries[i];
+    const struct batch *batch = core->batch;
+    for (uint32_t i = 0; i < batch->plan.run_count; i++) {
+        const struct entry *entry = &batch->entries[i];
+        if (entry->item == NULL) {
+            continue;
+        }
         if (entry->lane == NULL) {
             apply_prefill(core, entry, now_ns, results);
         } else if (entry->job_count == 0) {

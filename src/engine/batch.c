@@ -4,14 +4,14 @@
 static struct entry *add_run(struct engine_core *core, struct item *item,
                              struct lane *lane, const struct model_run *run)
 {
-    struct engine_plan *plan = &core->plan;
+    struct engine_plan *plan = &core->batch->plan;
     CHECK(plan->run_count < core->options.max_batch);
-    struct entry *entry = &core->entries[plan->run_count];
+    struct entry *entry = &core->batch->entries[plan->run_count];
     *entry = (struct entry){.item = item,
                             .lane = lane,
                             .token_count = run->token_count,
                             .first_job = plan->job_count};
-    core->runs[plan->run_count++] = *run;
+    core->batch->runs[plan->run_count++] = *run;
     plan->row_count += run->token_count;
     plan->logit_row_count += run->logit_count;
     return entry;
@@ -20,9 +20,9 @@ static struct entry *add_run(struct engine_core *core, struct item *item,
 static struct engine_job *add_job(struct engine_core *core, struct entry *entry,
                                   uint32_t row)
 {
-    struct engine_plan *plan = &core->plan;
+    struct engine_plan *plan = &core->batch->plan;
     CHECK(plan->job_count < core->job_max);
-    struct engine_job *job = &core->jobs[plan->job_count++];
+    struct engine_job *job = &core->batch->jobs[plan->job_count++];
     const struct item *item = entry->item;
     entry->job_count++;
     *job = (struct engine_job){
@@ -61,17 +61,18 @@ static void set_tables(struct model_run *run, const struct engine_core *core,
 static void add_decode(struct engine_core *core, const struct sched_unit *unit)
 {
     struct lane *lane = unit->owner;
-    uint32_t position = lane->history_count - 1;
-    CHECK(lane->seq->history == position);
+    uint32_t count = lane->history_count + lane->pending;
+    uint32_t position = count - 1;
+    CHECK(unit->position == position);
+    CHECK(lane->computed + 1 == lane->history_count);
     struct model_run run = {.tokens = &lane->history[position],
                             .token_count = 1,
                             .position = position,
                             .logit_count = 1};
     set_tables(&run, core, lane->seq);
-    uint32_t row = core->plan.logit_row_count;
+    uint32_t row = core->batch->plan.logit_row_count;
     struct entry *entry = add_run(core, lane->item, lane, &run);
-    add_sample(core, entry, row, lane->choice, lane->history,
-               lane->history_count);
+    add_sample(core, entry, row, lane->choice, lane->history, count);
 }
 
 /* Tokens that a pause took: nothing is sampled, they were said before. */
@@ -84,7 +85,7 @@ static void add_replay(struct engine_core *core,
                             .position = chunk->first};
     set_tables(&run, core, lane->seq);
     add_run(core, lane->item, lane, &run);
-    core->prefill_rows += chunk->count;
+    core->batch->prefill_rows += chunk->count;
 }
 
 static void add_scores(struct engine_core *core, struct entry *entry,
@@ -125,14 +126,14 @@ static void add_prefill(struct engine_core *core,
         run.logit_count = chunk->count;
     }
     set_tables(&run, core, item->seq);
-    uint32_t row = core->plan.logit_row_count;
+    uint32_t row = core->batch->plan.logit_row_count;
     struct entry *entry = add_run(core, item, NULL, &run);
-    core->prefill_rows += chunk->count;
+    core->batch->prefill_rows += chunk->count;
     if (request->score_prompt) {
         add_scores(core, entry, row, chunk->first);
     }
     if (chunk->is_last) {
-        add_first_samples(core, entry, core->plan.logit_row_count - 1);
+        add_first_samples(core, entry, core->batch->plan.logit_row_count - 1);
     }
 }
 
@@ -156,15 +157,23 @@ struct sched_budget batch_budget(const struct engine_core *core)
                                  .rows = UINT32_MAX};
 }
 
-void batch_build(struct engine_core *core, uint64_t now_ns,
-                 const struct sched_plan *schedule)
+/* Those whose token is known, of late received or resumed, go first: theirs is
+ * copied, the others' is there when the batch begins (engine.md 5.3, e). */
+static void add_decodes(struct engine_core *core,
+                        const struct sched_plan *schedule, bool is_pending)
 {
-    core->plan = (struct engine_plan){.runs = core->runs, .jobs = core->jobs};
-    core->prefill_rows = 0;
-    core->plan_ns = now_ns;
     for (uint32_t i = 0; i < schedule->decode_count; i++) {
-        add_decode(core, schedule->decodes[i].unit);
+        const struct sched_unit *unit = schedule->decodes[i].unit;
+        if ((unit_lane(unit)->pending > 0) == is_pending) {
+            add_decode(core, unit);
+        }
     }
+}
+
+void batch_build(struct engine_core *core, const struct sched_plan *schedule)
+{
+    add_decodes(core, schedule, false);
+    add_decodes(core, schedule, true);
     for (uint32_t i = 0; i < schedule->chunk_count; i++) {
         if (schedule->chunks[i].unit->owner_kind == UNIT_OF_LANE) {
             add_replay(core, &schedule->chunks[i]);
@@ -172,14 +181,17 @@ void batch_build(struct engine_core *core, uint64_t now_ns,
             add_prefill(core, &schedule->chunks[i]);
         }
     }
-    core->has_plan = core->plan.run_count > 0;
 }
 
 enum engine_plan_state engine_core_plan_state(const struct engine_core *core)
 {
     enum engine_plan_state state = ENGINE_PLAN_READY;
-    for (uint32_t i = 0; i < core->plan.run_count; i++) {
-        const struct entry *entry = &core->entries[i];
+    const struct batch *batch = overlap_newest(core);
+    for (uint32_t i = 0; batch != NULL && i < batch->plan.run_count; i++) {
+        const struct entry *entry = &batch->entries[i];
+        if (entry->item == NULL) {
+            return ENGINE_PLAN_LOST; /* ended, and nobody says of its pages */
+        }
         const struct kv_seq *seq =
             entry->lane != NULL ? entry->lane->seq : entry->item->seq;
         if (core->has_lost_pages && kv_seq_is_lost(core->cache, seq)) {

@@ -69,11 +69,9 @@ static void create_lanes(struct engine_core *core)
         core->lanes[i].keys = core->lane_keys + i * blocks;
     }
     core->lanes_free = count;
-    core->entries = mem_new_array(count, sizeof(core->entries[0]));
-    core->runs = mem_new_array(count, sizeof(core->runs[0]));
     core->job_max =
         count * ENGINE_CHOICE_COUNT_MAX + core->options.score_row_max;
-    core->jobs = mem_new_array(core->job_max, sizeof(core->jobs[0]));
+    overlap_init(core);
 }
 
 static void create_sessions(struct engine_core *core)
@@ -122,7 +120,7 @@ static enum err create_cache(struct engine_core *core, struct why *why)
         .level_count = options->host_page_counts[0] > 0 ? 2 : 1,
         .seq_count_max = options->max_batch + options->session_max,
         .block_count_max = core->block_count_max,
-        .step_max = options->row_count_max,
+        .step_max = options->row_count_max * overlap_depth(core),
         .enable_reuse = options->enable_block_reuse,
         .enable_partial = options->enable_partial_reuse,
         .commit = options->is_reuse_per_request ? KV_COMMIT_PER_REQUEST
@@ -198,8 +196,9 @@ enum err engine_core_create(const struct engine_core_options *options,
     }
     create_lanes(core);
     create_sessions(core);
-    core->event_max =
-        2 * STEP_EVENTS * (options->max_batch + 1) + 2 * options->score_row_max;
+    core->event_max = 2 * STEP_EVENTS * (options->max_batch + 1) +
+                      2 * options->score_row_max +
+                      (overlap_depth(core) - 1) * overlap_events_max(core);
     core->events = mem_new_array(core->event_max, sizeof(core->events[0]));
     core->wake_ns = UINT64_MAX;
     *core_out = core;
@@ -232,9 +231,7 @@ void engine_core_destroy(struct engine_core *core)
     mem_free(core->session_refs);
     mem_free(core->session_pages);
     mem_free(core->sessions);
-    mem_free(core->jobs);
-    mem_free(core->runs);
-    mem_free(core->entries);
+    overlap_finish(core);
     mem_free(core->lane_keys);
     mem_free(core->histories);
     mem_free(core->lanes);
@@ -285,7 +282,7 @@ static void abort_rid(struct engine_core *core, uint64_t now_ns,
 void engine_core_command(struct engine_core *core, uint64_t now_ns,
                          const struct engine_command *command)
 {
-    CHECK(!core->has_plan);
+    CHECK(core->batch_count < overlap_depth(core));
     struct item *item = find(core, command->id);
     switch (command->kind) {
     case ENGINE_SUBMIT:
@@ -321,7 +318,7 @@ void engine_core_report(struct engine_core *core, uint64_t now_ns,
                         const struct transfer_report *report)
 {
     (void)now_ns;
-    CHECK(!core->has_plan);
+    CHECK(core->batch_count < overlap_depth(core));
     CHECK(core->domain != NULL);
     session_report(core, report);
 }
@@ -356,50 +353,77 @@ static void end_overdue(struct engine_core *core, uint64_t now_ns)
 const struct engine_plan *engine_core_plan(struct engine_core *core,
                                            uint64_t now_ns)
 {
-    CHECK(!core->has_plan);
+    CHECK(core->batch_count < overlap_depth(core));
     kv_manager_tick(core->cache, now_ns / 1000000);
     session_apply_agreed(core, now_ns);
     end_overdue(core, now_ns);
     slices_turn(core, now_ns);
     units_drop_lost(core, now_ns);
     apply_received(core, now_ns);
-    const struct sched_plan *schedule = units_schedule(core, now_ns);
+    core->schedule = units_schedule(core, now_ns);
+    if (!core->options.has_vote) {
+        units_post_receives(core, now_ns);
+    }
     give_way(core, now_ns);
-    batch_build(core, now_ns, schedule);
-    return &core->plan;
+    overlap_begin(core, now_ns);
+    batch_build(core, core->schedule);
+    overlap_commit(core);
+    return &core->batch->plan;
 }
 
-static void end_plan(struct engine_core *core)
+void engine_core_vote(struct engine_core *core, uint64_t now_ns, bool is_go)
 {
-    CHECK(core->has_plan);
-    core->has_plan = false;
+    CHECK(core->options.has_vote);
+    if (is_go) {
+        units_post_receives(core, now_ns);
+        return;
+    }
+    if (core->batch->plan.run_count > 0) {
+        overlap_drop(core, true);
+    }
+    struct sched_cache cache = units_cache(core);
+    sched_veto(core->sched, &cache);
+}
+
+/* Of the model's time: batches are computed one after the other. */
+static void note_time(struct engine_core *core, uint64_t now_ns)
+{
+    const struct batch *batch = core->batch;
+    uint64_t began_ns =
+        batch->plan_ns > core->result_ns ? batch->plan_ns : core->result_ns;
+    uint64_t elapsed_ns = now_ns - began_ns;
+    engine_pace_learn(&core->pace, batch->prefill_rows, batch->plan.row_count,
+                      elapsed_ns);
+    core->result_ns = now_ns;
+    core->stats.turns++;
+    if (elapsed_ns > core->stats.turn_ns_max) {
+        core->stats.turn_ns_max = elapsed_ns;
+    }
 }
 
 void engine_core_result(struct engine_core *core, uint64_t now_ns,
                         const struct sampler_result *results)
 {
-    end_plan(core);
-    engine_pace_learn(&core->pace, core->prefill_rows, core->plan.row_count,
-                      now_ns - core->plan_ns);
+    overlap_pop(core);
+    note_time(core, now_ns);
     apply_results(core, now_ns, results);
-    core->stats.turns++;
-    if (now_ns - core->plan_ns > core->stats.turn_ns_max) {
-        core->stats.turn_ns_max = now_ns - core->plan_ns;
-    }
 }
 
 void engine_core_abort(struct engine_core *core)
 {
-    end_plan(core);
+    CHECK(core->batch_count > 0);
+    overlap_drop(core, false);
 }
 
 void engine_core_fail(struct engine_core *core, uint64_t now_ns, enum err error)
 {
-    end_plan(core);
+    CHECK(core->batch_count > 0);
+    struct batch *batch = &core->batches[core->batch_first];
+    overlap_drop(core, false);
     log_error("engine", "forward pass failed: %s", err_name(error));
-    for (uint32_t i = 0; i < core->plan.run_count; i++) {
-        struct item *item = core->entries[i].item;
-        if (item->state != ITEM_FREE && !item_is_answered(item)) {
+    for (uint32_t i = 0; i < batch->plan.run_count; i++) {
+        struct item *item = batch->entries[i].item;
+        if (item != NULL && !item_is_answered(item)) {
             item_fail(core, item, now_ns, ERR_INTERNAL, "the model failed");
         }
     }
@@ -408,12 +432,16 @@ void engine_core_fail(struct engine_core *core, uint64_t now_ns, enum err error)
 const struct kv_order *engine_core_copies(const struct engine_core *core,
                                           uint32_t *count_out)
 {
-    return kv_manager_orders(core->cache, count_out);
+    uint32_t count = 0;
+    const struct kv_order *orders = kv_manager_orders(core->cache, &count);
+    *count_out = overlap_free_copies(core, orders, count);
+    return orders;
 }
 
 void engine_core_copies_taken(struct engine_core *core, uint32_t count)
 {
     kv_manager_orders_taken(core->cache, count);
+    overlap_copies_taken(core, count);
 }
 
 void engine_core_copy_done(struct engine_core *core, kv_ticket ticket,
@@ -426,7 +454,8 @@ void engine_core_copy_done(struct engine_core *core, kv_ticket ticket,
 const struct engine_event *engine_core_events(const struct engine_core *core,
                                               uint32_t *count_out)
 {
-    *count_out = core->event_count;
+    bool has_hidden = overlap_free_orders(core) < core->order_count;
+    *count_out = has_hidden ? 0 : core->event_count; /* never overtake them */
     return core->events;
 }
 
@@ -441,7 +470,7 @@ void engine_core_events_taken(struct engine_core *core, uint32_t count)
 const struct transfer_command *engine_core_orders(
     const struct engine_core *core, uint32_t *count_out)
 {
-    *count_out = core->order_count;
+    *count_out = overlap_free_orders(core);
     return core->orders;
 }
 
@@ -456,6 +485,16 @@ void engine_core_orders_taken(struct engine_core *core, uint32_t count)
 uint32_t engine_core_logit_row_max(const struct engine_core *core)
 {
     return core->options.max_batch + core->options.score_row_max;
+}
+
+uint32_t engine_core_depth(const struct engine_core *core)
+{
+    return overlap_depth(core);
+}
+
+uint32_t engine_core_flight(const struct engine_core *core)
+{
+    return core->batch_count;
 }
 
 uint32_t engine_core_job_max(const struct engine_core *core)

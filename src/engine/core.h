@@ -6,6 +6,11 @@
  *   turn head   engine_core_command, engine_core_report     what came in
  *               engine_core_plan        -> the batch to compute, or nothing
  *   then        engine_core_result, _abort or _fail         how it went
+ *
+ * With overlap a plan may be made while the batch before it is computed, and how
+ * that one went comes after (engine/overlap.h); else no plan is made before the
+ * last one's end.
+ *
  *   any time    outbox: events, transfer commands, page copies
  *
  * States of a request (engine.md 5.1):
@@ -70,6 +75,10 @@ struct engine_core_options {
     uint8_t secret[PREFIX_SECRET_SIZE]; /* of this process (prefix/keys.h) */
     /* A hostile or huge model must not make the logits of one turn huge. */
     uint32_t score_row_max; /* prompt rows with logits a turn */
+    /* Two batches under way at a time (engine.md 5.3). */
+    bool is_overlapped;
+    /* Each plan waits for engine_core_vote (5.4). */
+    bool has_vote;
 };
 /* ERR_INVALID names the field. */
 MUST_USE enum err engine_core_create(const struct engine_core_options *options,
@@ -94,6 +103,12 @@ struct engine_job {
     const struct sampler_options *options;
     struct sampler_input input; /* without logits; the caller's copy changes */
 };
+/* A token of the batch before, not known when this one was planned. */
+struct engine_feed {
+    uint32_t job; /* of the batch before: whose token it is */
+    int32_t *token; /* the run's; negative until it is fed */
+    int32_t *history; /* the last of the job's; NULL: it needs none */
+};
 struct engine_plan {
     const struct model_run *runs; /* (run_count); none: nothing to do now */
     uint32_t run_count;
@@ -101,36 +116,56 @@ struct engine_plan {
     uint32_t logit_row_count; /* rows of logits, at most logit_row_max */
     const struct engine_job *jobs; /* (job_count) */
     uint32_t job_count;
+    const struct engine_feed *feeds; /* (feed_count) */
+    uint32_t feed_count;
 };
 /* Applies what was agreed, ends what is late, admits, and picks a batch.
- * The plan is the core's, valid until its result, abort or fail. */
+ * The plan is the core's, valid until its result, abort or fail; with overlap
+ * all that it points to stays as it is until then, whatever is asked of the core,
+ * so another thread may read it. Not more than engine_core_depth are under way. */
 const struct engine_plan *engine_core_plan(struct engine_core *core,
                                            uint64_t now_ns);
-/* `results`: (job_count), as the jobs stand. */
+uint32_t engine_core_depth(const struct engine_core *core);
+/* Batches planned whose end was not said yet. */
+uint32_t engine_core_flight(const struct engine_core *core);
+/* Where the batch is computed, before that: `before` is what the batch before it
+ * gave. Any thread. */
+void engine_plan_feed(const struct engine_plan *plan,
+                      const struct sampler_result *before);
+/* With `has_vote`, once after each plan: did all ranks agree to run? If not, all
+ * that the plan took is given back but what was put away for it, and its batch is
+ * not under way (engine.md 5.4). */
+void engine_core_vote(struct engine_core *core, uint64_t now_ns, bool is_go);
+/* Of the oldest batch under way. `results`: (job_count), as the jobs stand. */
 void engine_core_result(struct engine_core *core, uint64_t now_ns,
                         const struct sampler_result *results);
-/* The forward pass gave up: nothing of the batch counts. */
+/* The forward pass gave up: nothing of what is under way counts. */
 void engine_core_abort(struct engine_core *core);
-/* The forward pass failed: so do its requests. */
+/* The forward pass failed: so do the requests of the oldest batch under way;
+ * nothing of the one after it counts. */
 void engine_core_fail(struct engine_core *core, uint64_t now_ns,
                       enum err error);
 
 /* Copies between pages, in an order in which they may be done one after the
  * other. Those that begin are taken; each is done once. Copies are done first,
  * then commands are posted: a freed page that a copy still reads may be the
- * destination of a new receive. */
+ * destination of a new receive. Copies and commands that touch pages of a batch
+ * under way are not shown until that one has ended. */
 const struct kv_order *engine_core_copies(const struct engine_core *core,
                                           uint32_t *count_out);
 void engine_core_copies_taken(struct engine_core *core, uint32_t count);
 /* Failed: whoever lacks the page computes it anew; a receive fails. */
 void engine_core_copy_done(struct engine_core *core, kv_ticket ticket,
                            bool is_ok);
-/* May the pages of the plan be read and written now? Who does copies beside the
- * forward pass asks before it. */
+/* May the pages of the newest plan be read and written now? Who does copies
+ * beside the forward pass asks before it. */
 enum engine_plan_state {
     ENGINE_PLAN_READY,
-    ENGINE_PLAN_WAITS, /* for copies; ask again when one is done */
-    ENGINE_PLAN_LOST, /* one failed: abort, the next plan makes up for it */
+    ENGINE_PLAN_WAITS, /* for copies; ask again when one is done, or the
+                        * batch before: it may keep them back */
+    /* One failed, or a request in it ended with the batch before: abort, the next
+     * plan makes up for it. */
+    ENGINE_PLAN_LOST,
 };
 enum engine_plan_state engine_core_plan_state(const struct engine_core *core);
 const struct engine_event *engine_core_events(const struct engine_core *core,

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "engine/copies.h"
 #include "engine/core.h"
+#include "engine/stream.h"
 #include "io/clock.h"
 #include "io/thread.h"
 
@@ -23,12 +24,10 @@ struct engine {
     struct engine_options options;
     struct engine_copies *copies;
     struct engine_core *core;
-    struct sampler *sampler;
-    float *logits; /* (logit_row_max, vocab_size) */
-    float *scratch; /* (vocab_size) of a row that several choices share */
-    struct sampler_result *results; /* (job_max) */
+    struct engine_stream *stream;
     struct io_thread *thread;
-    bool has_aborted; /* the last turn did: this one runs to its end */
+    bool has_aborted; /* the last batch did: the next one runs to its end */
+    bool is_delayed; /* what is under way was left so, after a veto */
     uint64_t steady_allocations;
 };
 
@@ -82,19 +81,6 @@ static void post_events(struct engine *engine)
     }
 }
 
-/* Until the batch's pages may be touched. ENGINE_PLAN_LOST: one never will. */
-static enum engine_plan_state await_pages(struct engine *engine)
-{
-    engine_copies_run(engine->copies, engine->core);
-    enum engine_plan_state state = engine_core_plan_state(engine->core);
-    while (state == ENGINE_PLAN_WAITS) {
-        io_waker_wait(engine->options.waker, RETRY_NS);
-        engine_copies_run(engine->copies, engine->core);
-        state = engine_core_plan_state(engine->core);
-    }
-    return state;
-}
-
 /* A peer may write into the pages of a receive as soon as it is posted. */
 static void await_all_pages(struct engine *engine)
 {
@@ -108,56 +94,97 @@ static void await_all_pages(struct engine *engine)
     }
 }
 
-/* Sampling changes its row: whoever shares one works on a copy. */
-static void do_job(struct engine *engine, const struct engine_job *job,
-                   struct sampler_result *result_out)
+static bool has_tops(const struct engine_computed *computed)
 {
-    size_t vocab = engine->options.vocab_size;
-    float *row = engine->logits + job->row * vocab;
-    if (job->is_score) {
-        sampler_score(engine->sampler, row, job->target,
-                      job->input.logprob_count, result_out);
-        return;
+    for (uint32_t i = 0; i < computed->plan->job_count; i++) {
+        if (computed->plan->jobs[i].input.logprob_count > 0) {
+            return true;
+        }
     }
-    struct sampler_input input = job->input;
-    input.logits = engine->scratch;
-    memcpy(engine->scratch, row, vocab * sizeof(row[0]));
-    sampler_run(engine->sampler, job->options, &input, result_out);
+    return false;
 }
 
-static enum err forward(struct engine *engine, const struct engine_plan *plan)
+/* What was launched after one that failed comes to nothing. */
+static void drop_rest(struct engine *engine)
 {
-    struct model *model = engine->options.model;
-    struct model_batch batch = {
-        .runs = plan->runs,
-        .run_count = plan->run_count,
-        .cancel =
-            engine->has_aborted ? NULL : engine->options.port.cancel_hint};
-    return model->ops->forward(model, &batch, engine->logits);
+    while (engine_stream_count(engine->stream) > 0) {
+        engine_stream_collect(engine->stream);
+    }
 }
 
-static void compute(struct engine *engine, const struct engine_plan *plan)
+/* The oldest batch under way is waited for and applied. */
+static void settle(struct engine *engine)
 {
-    enum err err = forward(engine, plan);
-    engine->has_aborted = err == ERR_CANCELLED;
-    if (err == ERR_CANCELLED) {
+    struct engine_computed computed = engine_stream_collect(engine->stream);
+    engine->has_aborted = computed.err == ERR_CANCELLED;
+    if (computed.err != OK) {
+        drop_rest(engine);
+    }
+    if (computed.err == ERR_CANCELLED) {
         engine_core_abort(engine->core);
         return;
     }
-    if (err != OK) {
-        engine_core_fail(engine->core, io_clock_now_ns(), err);
+    if (computed.err != OK) {
+        engine_core_fail(engine->core, io_clock_now_ns(), computed.err);
         return;
     }
-    bool has_tops = false;
-    for (uint32_t i = 0; i < plan->job_count; i++) {
-        has_tops |= plan->jobs[i].input.logprob_count > 0;
-        do_job(engine, &plan->jobs[i], &engine->results[i]);
-    }
     uint64_t before = mem_allocation_count();
-    engine_core_result(engine->core, io_clock_now_ns(), engine->results);
-    if (!has_tops) {
+    engine_core_result(engine->core, io_clock_now_ns(), computed.results);
+    if (!has_tops(&computed)) {
         engine->steady_allocations += mem_allocation_count() - before;
     }
+}
+
+/* Until the new batch's pages may be touched, after the end of the one under way
+ * where they wait for that. False: it is gone. */
+static bool await_pages(struct engine *engine)
+{
+    engine_copies_run(engine->copies, engine->core);
+    enum engine_plan_state state = engine_core_plan_state(engine->core);
+    while (state == ENGINE_PLAN_WAITS) {
+        if (engine_stream_count(engine->stream) > 0) {
+            settle(engine);
+        } else {
+            io_waker_wait(engine->options.waker, RETRY_NS);
+        }
+        if (engine_core_flight(engine->core) == 0) {
+            return false;
+        }
+        engine_copies_run(engine->copies, engine->core);
+        state = engine_core_plan_state(engine->core);
+    }
+    if (state == ENGINE_PLAN_LOST && engine_stream_count(engine->stream) > 0) {
+        settle(engine);
+    }
+    if (state == ENGINE_PLAN_LOST && engine_core_flight(engine->core) > 0) {
+        engine_core_abort(engine->core);
+    }
+    return state == ENGINE_PLAN_READY;
+}
+
+static bool launch(struct engine *engine, const struct engine_plan *plan)
+{
+    if (!await_pages(engine)) {
+        return false;
+    }
+    post_events(engine); /* a received first token waits for no pass */
+    engine_stream_launch(
+        engine->stream, plan,
+        engine->has_aborted ? NULL : engine->options.port.cancel_hint);
+    engine->has_aborted = false;
+    return true;
+}
+
+/* All ranks can run, or none does (engine.md 5.4). */
+static bool is_agreed(struct engine *engine, bool can_run)
+{
+    const struct engine_options *options = &engine->options;
+    if (options->vote == NULL) {
+        return true;
+    }
+    bool is_go = options->vote(options->vote_context, can_run);
+    engine_core_vote(engine->core, io_clock_now_ns(), is_go);
+    return is_go;
 }
 
 static void publish(struct engine *engine)
@@ -169,6 +196,17 @@ static void publish(struct engine *engine)
     engine_stats_publish(engine->options.stats, &stats);
 }
 
+/* What is under way is applied, but for what was launched in this turn, and, once,
+ * for what a veto found under way (engine.md 5.3, d). */
+static void settle_due(struct engine *engine, bool is_launched, bool is_vetoed)
+{
+    uint32_t kept = is_launched && engine->options.is_overlapped;
+    engine->is_delayed = is_vetoed && !engine->is_delayed;
+    while (!engine->is_delayed && engine_stream_count(engine->stream) > kept) {
+        settle(engine);
+    }
+}
+
 /* Answers whether there was something to compute. */
 static bool turn(struct engine *engine)
 {
@@ -177,14 +215,14 @@ static bool turn(struct engine *engine)
     uint64_t before = mem_allocation_count();
     const struct engine_plan *plan = engine_core_plan(engine->core, now_ns);
     engine->steady_allocations += mem_allocation_count() - before;
-    bool is_busy = plan->run_count > 0;
+    bool has_runs = plan->run_count > 0;
+    bool is_go = is_agreed(engine, has_runs);
+    bool is_busy = has_runs || engine_stream_count(engine->stream) > 0;
     await_all_pages(engine);
     post_orders(engine);
-    if (is_busy && await_pages(engine) == ENGINE_PLAN_LOST) {
-        engine_core_abort(engine->core);
-    } else if (is_busy) {
-        post_events(engine); /* a received first token waits for no pass */
-        compute(engine, plan);
+    bool is_launched = has_runs && is_go && launch(engine, plan);
+    settle_due(engine, is_launched, has_runs && !is_go);
+    if (is_busy) {
         await_all_pages(engine);
         post_orders(engine);
     }
@@ -266,6 +304,8 @@ static enum err create_core(struct engine *engine, struct why *why)
         .is_shortest_first = options->is_shortest_first,
         .enable_prefix_waits = options->enable_prefix_waits,
         .score_row_max = SCORE_ROW_MAX,
+        .is_overlapped = options->is_overlapped,
+        .has_vote = options->vote != NULL,
     };
     for (uint32_t i = 0; i < core.life_count; i++) {
         core.lives[i] = options->model->info.shape.lives[i];
@@ -293,21 +333,16 @@ static enum err create_copies(struct engine *engine, struct why *why)
                      : why_say(why, err, "no thread for copies of KV pages");
 }
 
-static enum err create_buffers(struct engine *engine, struct why *why)
+static enum err create_stream(struct engine *engine, struct why *why)
 {
-    size_t vocab = engine->options.vocab_size;
-    size_t rows = engine_core_logit_row_max(engine->core);
-    engine->sampler = sampler_create(engine->options.vocab_size);
-    engine->results = mem_new_array(engine_core_job_max(engine->core),
-                                    sizeof(engine->results[0]));
-    engine->scratch = mem_new_array(vocab, sizeof(float));
-    engine->logits = mem_try_aligned(64, rows * vocab * sizeof(float));
-    if (engine->logits == NULL) {
-        return why_say(why, ERR_NO_MEMORY,
-                       "no memory for the logits of %zu rows of %zu", rows,
-                       vocab);
-    }
-    return OK;
+    const struct engine_options *options = &engine->options;
+    struct engine_stream_options stream = {
+        .model = options->model,
+        .vocab_size = options->vocab_size,
+        .logit_row_max = engine_core_logit_row_max(engine->core),
+        .job_max = engine_core_job_max(engine->core),
+        .is_threaded = options->is_overlapped};
+    return engine_stream_create(&stream, why, &engine->stream);
 }
 
 enum err engine_start(const struct engine_options *options, struct why *why,
@@ -322,10 +357,10 @@ enum err engine_start(const struct engine_options *options, struct why *why,
         err = create_copies(engine, why);
     }
     if (err == OK) {
-        err = create_buffers(engine, why);
+        options->model->ops->set_pool(options->model, options->pools);
+        err = create_stream(engine, why);
     }
     if (err == OK) {
-        options->model->ops->set_pool(options->model, options->pools);
         err = io_thread_start("engine", run, engine, &engine->thread);
     }
     if (err != OK) {
@@ -365,12 +400,7 @@ void engine_destroy(struct engine *engine)
     }
     CHECK(engine->thread == NULL);
     free_unread(engine);
-    mem_free(engine->logits);
-    mem_free(engine->scratch);
-    mem_free(engine->results);
-    if (engine->sampler != NULL) {
-        sampler_destroy(engine->sampler);
-    }
+    engine_stream_destroy(engine->stream);
     engine_copies_destroy(engine->copies);
     engine_core_destroy(engine->core);
     mem_free(engine);

@@ -17,7 +17,6 @@
 #include "base/err.h"
 #include "engine/port.h"
 #include "engine/schedule.h"
-#include "engine/schedule.h"
 #include "io/mailbox.h"
 #include "kv/view.h"
 #include "model/model.h"
@@ -64,6 +63,13 @@ struct engine_options {
     enum sched_policy policy;
     bool is_shortest_first; /* pending prompts; else by arrival */
     bool enable_prefix_waits; /* for a prefix that is being computed */
+    /* A turn is decided while the model computes the one before (engine.md 5.3),
+     * on a thread of its own. */
+    bool is_overlapped;
+    /* Where several ranks run together: asked once a turn by each, may a batch
+     * run? NULL: nobody else is asked. */
+    bool (*vote)(void *context, bool can_run);
+    void *vote_context;
 };
 
 /* ERR_INVALID names the field. The thread runs when this returns OK. */

@@ -32,6 +32,7 @@ void item_free(struct engine_core *core, struct item *item)
     *(item->younger == NULL ? &core->youngest : &item->younger->older) =
         item->older;
     prefix_wait_remove(core->waits, &item->prefix);
+    overlap_forget_item(core, item);
     mem_free(item->keys);
     engine_request_free(item->request);
     *item = (struct item){.state = ITEM_FREE, .younger = core->free_items};
@@ -55,7 +56,8 @@ bool item_ends_with(const struct item *item, int32_t token)
 
 uint32_t item_room(const struct engine_core *core)
 {
-    return core->event_max - core->event_count;
+    uint32_t used = core->event_count + overlap_event_reserve(core);
+    return core->event_max > used ? core->event_max - used : 0;
 }
 
 struct engine_event *item_event(struct engine_core *core,
@@ -129,6 +131,7 @@ void lane_free(struct engine_core *core, struct lane *lane)
     if (lane->seq != NULL) {
         kv_seq_close(core->cache, lane->seq);
     }
+    overlap_forget_lane(core, lane);
     CHECK(lane->item->lanes_held > 0);
     lane->item->lanes[lane->choice] = NULL;
     lane->item->lanes_held--;
@@ -148,6 +151,7 @@ static void free_lanes_of(struct engine_core *core, const struct item *item)
 void item_let_go(struct engine_core *core, struct item *item, uint8_t agree_bit,
                  uint8_t agree_reason)
 {
+    overlap_forget_item(core, item);
     switch (item->state) {
     case ITEM_CONTEXT_WAIT:
     case ITEM_WAITING:

@@ -87,7 +87,8 @@ bool prefix_wait_may_own(const struct prefix_wait *waits,
                          const struct prefix_wait_request *request)
 {
     const struct sched_unit *unit = request->unit;
-    if (unit->kind != SCHED_CONTEXT || unit->position >= unit->target) {
+    if (unit->kind != SCHED_CONTEXT ||
+        unit->position - unit->under_way >= unit->target) {
         return false;
     }
     bool stands_ahead = request->seen_pass == waits->pass &&
@@ -314,19 +315,33 @@ static const struct prefix_key *first_new_block(
     return block < request->key_count ? &request->keys[block] : NULL;
 }
 
-void prefix_wait_admitted(struct prefix_wait *waits,
-                          struct prefix_wait_request *request)
+static void add_computing(struct prefix_wait *waits,
+                          const struct prefix_wait_request *request,
+                          uint32_t position)
 {
-    uint32_t position = request->unit->position;
     const struct prefix_key *key = first_new_block(waits, request, position);
-    if (request->has_waited && position > request->first_reused) {
-        waits->stats.saved_tokens += position - request->first_reused;
-    }
-    request->has_waited = false;
     if (waits->options.is_enabled && key != NULL && request->can_publish &&
         waits->computing_count < waits->options.request_max) {
         waits->computing[waits->computing_count++] = *key;
     }
+}
+
+void prefix_wait_admitted(struct prefix_wait *waits,
+                          struct prefix_wait_request *request)
+{
+    uint32_t position = request->unit->position;
+    if (request->has_waited && position > request->first_reused) {
+        waits->stats.saved_tokens += position - request->first_reused;
+    }
+    request->has_waited = false;
+    add_computing(waits, request, position);
+}
+
+void prefix_wait_in_flight(struct prefix_wait *waits,
+                           const struct prefix_wait_request *request)
+{
+    const struct sched_unit *unit = request->unit;
+    add_computing(waits, request, unit->position - unit->under_way);
 }
 
 bool prefix_wait_is_duplicate(const struct prefix_wait *waits,

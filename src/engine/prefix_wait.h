@@ -94,7 +94,11 @@ bool prefix_wait_defer(struct prefix_wait *waits,
 /* It computes a chunk in this pass, from unit->position on. */
 void prefix_wait_admitted(struct prefix_wait *waits,
                           struct prefix_wait_request *request);
-/* For gains too small to wait for: does somebody admitted in this pass compute
+/* It computes one since the pass before, which the tree does not have yet: after
+ * prefix_wait_plan, before anybody is admitted. */
+void prefix_wait_in_flight(struct prefix_wait *waits,
+                           const struct prefix_wait_request *request);
+/* For gains too small to wait for: does somebody in flight or admitted compute
  * the very block that this one, which reuses `reused` tokens, lacks first
  * (engine.md 4.8)? */
 bool prefix_wait_is_duplicate(const struct prefix_wait *waits,

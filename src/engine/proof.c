@@ -2,7 +2,7 @@
 
 bool engine_core_is_stopped(const struct engine_core *core)
 {
-    if (!core->is_stopping || core->event_count > 0) {
+    if (!core->is_stopping || core->event_count > 0 || core->batch_count > 0) {
         return false;
     }
     for (const struct item *item = core->oldest; item != NULL;
@@ -124,8 +124,9 @@ static bool item_is_valid(const struct engine_core *core,
         return item->seq == NULL && is_live == item_streams(item) &&
                (is_live || item->session == NULL) && item->lanes_held == 0;
     case ITEM_PREFILL:
-        return item->seq != NULL && item->lanes_held > 0 && lanes == 0 &&
-               is_live == item_streams(item);
+        return item->seq != NULL && lanes == 0 &&
+               is_live == item_streams(item) &&
+               (item->lanes_held > 0 || item->kind == ENGINE_GENERATION_ONLY);
     case ITEM_DECODE:
         return item->seq == NULL && lanes == item->lanes_held &&
                lanes == (uint32_t)__builtin_popcount(item->open_choices);
@@ -164,6 +165,6 @@ bool engine_core_is_valid(const struct engine_core *core)
     }
     return held + core->lanes_free == core->options.max_batch &&
            waiting == core->waiting_count && sessions == 0 &&
-           kv_manager_is_valid(core->cache) &&
+           overlap_is_valid(core) && kv_manager_is_valid(core->cache) &&
            prefix_wait_is_valid(core->waits);
 }

@@ -46,7 +46,8 @@ struct sched_unit {
     bool is_ready; /* encoder done, pages arrived: may run */
     uint32_t
         target; /* CONTEXT: tokens to compute in all; RECEIVE: to receive */
-    uint32_t position; /* CONTEXT: tokens in place */
+    uint32_t position; /* CONTEXT: tokens in place, or soon */
+    uint32_t under_way; /* ... those of them that are being computed */
     uint32_t growth; /* tokens it may still grow by after `target`, at most */
     uint32_t draft; /* GENERATION, last chunk: extra tokens a step */
     uint32_t beam; /* GENERATION: rows a step; 1 */

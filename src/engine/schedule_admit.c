@@ -168,6 +168,12 @@ static void plan_waits(struct sched *sched)
         }
     }
     prefix_wait_plan(sched->waits, sched->pending, count, sched->tokens_left);
+    for (uint32_t i = 0; i < sched->unit_count; i++) {
+        const struct sched_unit *unit = sched->units[i];
+        if (unit->under_way > 0 && unit->prefix != NULL) {
+            prefix_wait_in_flight(sched->waits, unit->prefix);
+        }
+    }
 }
 
 void sched_admit_prompts(struct sched *sched, uint64_t blocked_arrival)

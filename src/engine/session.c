@@ -306,6 +306,7 @@ static void give_up(struct engine_core *core, struct item *item)
     bool is_queued =
         item->state == ITEM_WAITING || item->state == ITEM_CONTEXT_WAIT;
     core->waiting_count -= is_queued;
+    overlap_forget_item(core, item);
     core->lanes_free += item->lanes_held;
     item->lanes_held = 0;
     prefix_wait_remove(core->waits, &item->prefix);

@@ -111,7 +111,7 @@ void slices_after_chunk(struct engine_core *core, struct item *item,
     if (!item_streams(item) || item->session->streaming_lives == 0) {
         return;
     }
-    uint32_t end = item->unit.position / core->options.tokens_per_block;
+    uint32_t end = item->computed / core->options.tokens_per_block;
     if (end >= item->session->cursor + least_blocks(item->session)) {
         post(core, item, end, false, now_ns);
     }

@@ -12,11 +12,14 @@
  *   first_aux.c     first tokens that travel with the KV
  *   give_way.c      which hand-offs end for others
  *   cache_events.c  what the cache tells, for those who ask
+ *   overlap.c       batches under way; overlap_own.c their inputs,
+ *                   overlap_fence.c what waits for their pages
  *   proof.c         invariants */
 #include "agree/domain.h"
 #include "engine/budget.h"
 #include "engine/core.h"
 #include "engine/engine.h"
+#include "engine/overlap.h"
 #include "engine/prefix_wait.h"
 #include "engine/schedule.h"
 #include "prefix/keys.h"
@@ -61,6 +64,7 @@ struct item {
     struct lane *lanes[ENGINE_CHOICE_COUNT_MAX]; /* by choice; NULL: none */
     uint32_t open_choices; /* bit a choice: FINISHED not said yet */
     uint32_t lanes_held;
+    uint32_t computed; /* tokens whose KV is in place; unit.position: planned */
     uint32_t scored; /* prompt tokens whose SCORE was said */
     uint32_t max_new; /* tokens a choice, cut to what fits */
     uint32_t end_count;
@@ -77,6 +81,9 @@ struct lane {
     struct kv_mark mark;
     struct sched_unit unit;
     uint32_t choice;
+    uint32_t computed; /* tokens whose KV is in place */
+    uint32_t pending; /* tokens under way: they come after history_count */
+    uint32_t pending_job[BATCH_DEPTH_MAX]; /* whose, by batch of the ring */
     uint32_t history_count;
     int32_t *history; /* (max_seq) prompt, then output; not all of it in KV */
     struct prefix_key *keys; /* (block_count_max) */
@@ -106,15 +113,6 @@ struct session {
     uint32_t unleased_count; /* ... and its lease has ended */
     uint32_t slice_ends[SLICE_COUNT_MAX];
     struct transfer_aux *aux; /* RECEIVE: came with the KV; owned */
-};
-
-/* One run of the plan, and which jobs are its. */
-struct entry {
-    struct item *item;
-    struct lane *lane; /* NULL: prefill */
-    uint32_t token_count;
-    uint32_t first_job;
-    uint32_t job_count;
 };
 
 /* A scope of late: cache events show its root only. */
@@ -162,13 +160,13 @@ struct engine_core {
     kv_page_id *session_pages;
     kv_ref *session_refs;
 
-    struct engine_plan plan;
-    bool has_plan;
-    uint64_t plan_ns;
-    uint32_t prefill_rows;
-    struct entry *entries; /* (max_batch) */
-    struct model_run *runs; /* (max_batch) */
-    struct engine_job *jobs; /* (job_max) */
+    struct batch batches[BATCH_DEPTH_MAX]; /* a ring */
+    struct batch *batch; /* being built or applied */
+    uint32_t batch_first, batch_count; /* under way, oldest first */
+    uint64_t result_ns; /* of the last batch that ended */
+    const struct sched_plan *schedule; /* of the last pass */
+    uint8_t *page_marks[KV_LIFE_COUNT_MAX]; /* by group: (page_count) */
+    uint32_t copies_before; /* ordered, not taken, up to the newest batch */
     uint32_t job_max;
 
     struct engine_event *events; /* (event_max) */
@@ -242,6 +240,8 @@ struct item *unit_item(const struct sched_unit *unit);
 struct lane *unit_lane(const struct sched_unit *unit); /* NULL: a prompt's */
 const struct sched_plan *units_schedule(struct engine_core *core,
                                         uint64_t now_ns);
+/* What the last pass admitted to receive is asked for. */
+void units_post_receives(struct engine_core *core, uint64_t now_ns);
 
 /* units_cache.c: what the scheduler may ask of the cache. */
 struct sched_cache units_cache(struct engine_core *core);
@@ -297,8 +297,7 @@ void slices_send_last(struct engine_core *core, struct item *item,
 /* batch.c */
 struct sched_budget batch_budget(const struct engine_core *core);
 /* Tokens with logits of a prompt that is scored: at most so many a turn. */
-void batch_build(struct engine_core *core, uint64_t now_ns,
-                 const struct sched_plan *schedule);
+void batch_build(struct engine_core *core, const struct sched_plan *schedule);
 
 /* give_way.c: ends hand-offs that keep receives waiting for ever. */
 void give_way(struct engine_core *core, uint64_t now_ns);

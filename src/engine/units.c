@@ -121,8 +121,7 @@ static uint32_t gather(struct engine_core *core)
 /* A full turn's events have room, or nothing is computed in this one. */
 static bool has_room(const struct engine_core *core)
 {
-    return item_room(core) >=
-           2 * core->options.max_batch + core->options.score_row_max;
+    return item_room(core) >= overlap_events_max(core);
 }
 
 static void note_start(struct engine_core *core, struct item *item,
@@ -147,6 +146,11 @@ static void note_starts(struct engine_core *core, const struct sched_plan *plan,
             note_start(core, unit_item(plan->chunks[i].unit), now_ns);
         }
     }
+}
+
+void units_post_receives(struct engine_core *core, uint64_t now_ns)
+{
+    const struct sched_plan *plan = core->schedule;
     for (uint32_t i = 0; i < plan->receive_count; i++) {
         struct item *item = unit_item(plan->receives[i]);
         note_start(core, item, now_ns);

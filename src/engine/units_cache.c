@@ -15,6 +15,12 @@ static struct kv_mark *mark_of(const struct sched_unit *unit)
     return lane != NULL ? &lane->mark : &unit_item(unit)->mark;
 }
 
+static uint32_t *computed_of(const struct sched_unit *unit)
+{
+    struct lane *lane = unit_lane(unit);
+    return lane != NULL ? &lane->computed : &unit_item(unit)->computed;
+}
+
 /* Tokens that may be found in the cache: the last one to compute is computed
  * anew, for its logits; a prompt that is scored, all of them. */
 static struct kv_prompt prompt_of(const struct sched_unit *unit)
@@ -264,6 +270,7 @@ static enum err start(void *context, struct sched_unit *unit,
                        : start_item(core, unit_item(unit), reserve_tokens);
     if (err == OK) {
         *reused_out = (*seq_of(unit))->reused;
+        *computed_of(unit) = *reused_out;
     }
     return err;
 }
@@ -279,7 +286,11 @@ static enum err grow(void *context, struct sched_unit *unit, uint32_t capacity)
 static void revert(void *context, struct sched_unit *unit)
 {
     struct engine_core *core = context;
-    kv_seq_revert(core->cache, *seq_of(unit), mark_of(unit));
+    struct kv_seq *seq = *seq_of(unit);
+    /* After a batch that was dropped it may have been less than before. */
+    if (mark_of(unit)->capacity < seq->capacity) {
+        kv_seq_revert(core->cache, seq, mark_of(unit));
+    }
 }
 
 /* A prompt goes back into the queue; a choice has its tokens computed anew. */
@@ -290,15 +301,18 @@ static void release(void *context, struct sched_unit *unit)
     struct lane *lane = unit_lane(unit);
     kv_seq_close(core->cache, *seq);
     *seq = NULL;
+    *computed_of(unit) = 0;
     unit->position = 0;
+    unit->under_way = 0;
     if (lane != NULL) {
+        overlap_forget_replay(core, lane);
         unit->kind = SCHED_CONTEXT;
-        unit->target = lane->history_count - 1;
-        unit->growth = lane->item->request->prompt_count + lane->item->max_new -
-                       unit->target;
+        overlap_settle_lane(lane);
         return;
     }
     struct item *item = unit_item(unit);
+    overlap_forget_item(core, item);
+    unit->is_in_flight = false;
     item->state = ITEM_WAITING;
     core->lanes_free += item->lanes_held;
     core->waiting_count++;
@@ -366,10 +380,26 @@ static void suspend(void *context, struct sched_unit *unit)
     kv_seq_suspend(core->cache, *seq_of(unit));
 }
 
+/* With what was computed when it was put away (apply.c). */
+static void catch_up(struct engine_core *core, const struct sched_unit *unit)
+{
+    struct lane *lane = unit_lane(unit);
+    if (lane != NULL) {
+        lane_commit(core, lane, lane->computed);
+    } else {
+        item_commit(core, unit_item(unit), unit_item(unit)->computed);
+    }
+}
+
 static enum err resume(void *context, struct sched_unit *unit)
 {
     struct engine_core *core = context;
-    return kv_seq_resume(core->cache, *seq_of(unit));
+    struct kv_seq *seq = *seq_of(unit);
+    enum err err = kv_seq_resume(core->cache, seq);
+    if (err == OK && *computed_of(unit) > seq->history) {
+        catch_up(core, unit);
+    }
+    return err;
 }
 
 /* Who waits for lanes does not wait for pages: it holds back nobody who has. */

@@ -248,7 +248,8 @@ enum err node_limits_measure(const struct config_worker *config,
         .seq_count_max = config->max_batch + ENGINE_SESSION_COUNT_MAX,
         .block_count_max =
             kv_blocks_of(limits->max_seq, config->tokens_per_block),
-        .step_max = limits->row_count_max,
+        .step_max =
+            limits->row_count_max * (config->disable_overlap_scheduler ? 1 : 2),
         .enable_reuse = config->enable_block_reuse,
         .enable_partial = config->enable_partial_reuse,
         .event_max = config->event_max,

@@ -185,6 +185,7 @@ static enum err open_engine(struct worker *worker, struct why *why)
         .policy = policy_of(config->policy),
         .is_shortest_first = config->shortest_first,
         .enable_prefix_waits = config->prefix_wait,
+        .is_overlapped = !config->disable_overlap_scheduler,
         .is_mixed = config->role == CONFIG_ROLE_MIXED,
     };
     set_pools(worker, &options);

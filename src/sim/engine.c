@@ -28,13 +28,13 @@ static void say_options(struct sim_world *world)
             core->is_chunked ? "chunked" : "whole", core->policy);
     sim_say(world,
             "pages %u %u %u host %u %u %u sessions %u queue %u shortest %d "
-            "waits %d reuse %d partial %d mixed %d",
+            "waits %d reuse %d partial %d mixed %d overlap %d vote %d",
             core->page_counts[0], core->page_counts[1], core->page_counts[2],
             core->host_page_counts[0], core->host_page_counts[1],
             core->host_page_counts[2], core->session_max, core->queue_limit,
             core->is_shortest_first, core->enable_prefix_waits,
             core->enable_block_reuse, core->enable_partial_reuse,
-            core->is_mixed);
+            core->is_mixed, core->is_overlapped, core->has_vote);
 }
 
 /* What a pool lacks for the longest sequence is given to it: the limit is a
@@ -67,8 +67,11 @@ static struct sim_world *create(const struct sim_engine_options *options)
     world->logits = mem_new_array(engine_core_logit_row_max(world->core),
                                   vocab * sizeof(float));
     world->scratch = mem_new_array(vocab, sizeof(float));
-    world->results = mem_new_array(engine_core_job_max(world->core),
-                                   sizeof(world->results[0]));
+    for (uint32_t i = 0; i < SIM_FLIGHT_MAX; i++) {
+        world->flights[i].results =
+            mem_new_array(engine_core_job_max(world->core),
+                          sizeof(world->flights[i].results[0]));
+    }
     return world;
 }
 
@@ -83,7 +86,9 @@ static void destroy(struct sim_world *world)
     }
     mem_free(world->logits);
     mem_free(world->scratch);
-    mem_free(world->results);
+    for (uint32_t i = 0; i < SIM_FLIGHT_MAX; i++) {
+        mem_free(world->flights[i].results);
+    }
     mem_free(world);
 }
 
@@ -112,6 +117,46 @@ static void take_all(struct sim_world *world)
     }
 }
 
+/* Another rank may say no (engine.md 5.3, d): what was planned is given back, and
+ * the batch under way is left so for once. */
+static bool is_vetoed(struct sim_world *world)
+{
+    if (!world->core_options.has_vote) {
+        return false;
+    }
+    bool is_go = world->is_quiet ||
+                 !sim_chance(&world->world_rng, world->hostility.veto);
+    engine_core_vote(world->core, world->now_ns, is_go);
+    sim_check_core(world, "vote");
+    if (!is_go) {
+        sim_say(world, "veto");
+        world->summary.vetoes++;
+    }
+    return !is_go;
+}
+
+/* What was planned begins, what was under way before it ends. */
+static void complete(struct sim_world *world, const struct engine_plan *plan)
+{
+    bool has_runs = plan->run_count > 0;
+    bool is_no = is_vetoed(world);
+    world->is_delayed = is_no && has_runs && !world->is_delayed;
+    take_all(world);
+    bool is_launched = has_runs && !is_no && sim_flight_launch(world, plan);
+    uint32_t kept = is_launched && world->core_options.is_overlapped;
+    bool has_moved = is_launched;
+    while (!sim_has_failed(world) && !world->is_delayed &&
+           world->flight_count > kept) {
+        sim_flight_settle(world);
+        has_moved = true;
+    }
+    if (has_moved || (has_runs && !is_no)) {
+        take_all(world);
+    } else if (!sim_has_failed(world)) {
+        rest(world);
+    }
+}
+
 static void step(struct sim_world *world)
 {
     world->pass++;
@@ -125,16 +170,10 @@ static void step(struct sim_world *world)
             plan->run_count, plan->row_count, plan->job_count);
     sim_check_core(world, "plan");
     sim_check_plan(world, plan);
-    take_all(world);
     if (sim_has_failed(world)) {
         return;
     }
-    if (plan->run_count == 0) {
-        rest(world);
-        return;
-    }
-    sim_compute(world, plan);
-    take_all(world);
+    complete(world, plan);
 }
 
 static uint32_t load_passes(const struct sim_world *world)
@@ -179,6 +218,7 @@ static void sum_up(struct sim_world *world)
     summary->suspensions = stats.suspended_requests;
     summary->pauses = stats.paused_requests;
     summary->waits = counts.sched.waits;
+    summary->is_overlapped = world->core_options.is_overlapped;
     sim_say(world, "evicted %llu suspended %llu paused %llu waits %llu",
             (unsigned long long)summary->evictions,
             (unsigned long long)summary->suspensions,

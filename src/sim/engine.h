@@ -25,6 +25,9 @@ struct engine_core;
 
 enum { SIM_ENGINE_PASSES = 160 }; /* the default */
 
+/* Batches under way while the next is planned: as the seed has it, or as asked. */
+enum sim_overlap { SIM_OVERLAP_DRAWN, SIM_OVERLAP_ON, SIM_OVERLAP_OFF };
+
 struct sim_engine_options {
     uint64_t seed;
     uint32_t pass_count; /* with load; 0: SIM_ENGINE_PASSES */
@@ -32,6 +35,7 @@ struct sim_engine_options {
     bool without_waits;
     /* Nothing but work: no cancels, deadlines, failures or tight pools. */
     bool without_faults;
+    enum sim_overlap overlap;
     /* Each may be NULL. */
     void (*on_line)(void *context, const char *line); /* of the trace */
     void (*on_tail)(void *context, const char *line); /* after a failure */
@@ -45,6 +49,8 @@ struct sim_engine_summary {
     uint64_t passes;
     uint64_t requests, tokens, prefill_tokens, cached_tokens;
     uint64_t evictions, suspensions, pauses, cancels, waits, waits_max;
+    uint64_t vetoes;
+    bool is_overlapped;
     uint64_t copies, copies_failed, transfers, transfers_failed, slices;
     uint64_t
         faults; /* passes given up or failed, copies and transfers failed */

@@ -65,19 +65,6 @@ static void check_quiet(struct sim_world *world, const struct use *use)
     }
 }
 
-static enum engine_plan_state await(struct sim_world *world)
-{
-    enum engine_plan_state state = engine_core_plan_state(world->core);
-    while (state == ENGINE_PLAN_WAITS) {
-        if (!sim_copies_end_one(world)) {
-            sim_fail(world, "the batch waits for copies, and none is left");
-            return state;
-        }
-        state = engine_core_plan_state(world->core);
-    }
-    return state;
-}
-
 /* What lies behind the first new token was never written for this sequence:
  * whoever sees it sees garbage. The pass will write what it has to. */
 static void poison(struct sim_world *world, const struct use *use)
@@ -88,74 +75,45 @@ static void poison(struct sim_world *world, const struct use *use)
     }
 }
 
-static void sample(struct sim_world *world, const struct engine_plan *plan)
+static void sample(struct sim_world *world, struct sim_flight *flight)
 {
     uint32_t vocab = world->core_options.vocab_size;
-    for (uint32_t i = 0; i < plan->job_count; i++) {
-        const struct engine_job *job = &plan->jobs[i];
+    for (uint32_t i = 0; i < flight->plan->job_count; i++) {
+        const struct engine_job *job = &flight->plan->jobs[i];
         float *row = world->logits + (size_t)job->row * vocab;
         if (job->is_score) {
             sampler_score(world->sampler, row, job->target,
-                          job->input.logprob_count, &world->results[i]);
+                          job->input.logprob_count, &flight->results[i]);
             continue;
         }
         struct sampler_input input = job->input;
         memcpy(world->scratch, row, vocab * sizeof(float));
         input.logits = world->scratch;
-        sampler_run(world->sampler, job->options, &input, &world->results[i]);
+        sampler_run(world->sampler, job->options, &input, &flight->results[i]);
     }
 }
 
-static void give_up(struct sim_world *world, const struct engine_plan *plan,
-                    const char *why)
+/* Whenever it is: copies and transfers that were begun since the batch was
+ * planned have had their effect. */
+void sim_compute(struct sim_world *world, struct sim_flight *flight,
+                 const struct sim_flight *before)
 {
-    visit_plan(world, plan, poison);
-    sim_say(world, "abort %s", why);
-    world->summary.faults++;
-    engine_core_abort(world->core);
-    sim_check_core(world, "abort");
-}
-
-/* The engine answers for those of a pass that failed. */
-static void fail(struct sim_world *world, const struct engine_plan *plan)
-{
-    visit_plan(world, plan, poison);
-    sim_say(world, "forward fails");
-    world->summary.faults++;
-    for (uint32_t i = 0; i < world->request_count; i++) {
-        world->requests[i].may_fail = true;
-    }
-    engine_core_fail(world->core, world->now_ns, ERR_INTERNAL);
-    sim_check_core(world, "fail");
-}
-
-void sim_compute(struct sim_world *world, const struct engine_plan *plan)
-{
+    const struct engine_plan *plan = flight->plan;
     struct model_batch batch = {.runs = plan->runs,
                                 .run_count = plan->run_count};
-    enum engine_plan_state state = await(world);
-    if (state == ENGINE_PLAN_LOST) {
-        sim_copies_drain(world); /* what is given up is written all over */
-        give_up(world, plan, "a copy failed");
-        return;
-    }
     visit_plan(world, plan, check_quiet);
     if (sim_has_failed(world)) {
         return;
     }
+    engine_plan_feed(plan, before->results);
     visit_plan(world, plan, poison);
     CHECK(world->model->ops->forward(world->model, &batch, world->logits) ==
           OK);
-    world->now_ns += 1000000 + (uint64_t)plan->row_count * 50000;
-    if (!world->is_quiet &&
-        sim_chance(&world->world_rng, world->hostility.abort)) {
-        give_up(world, plan, "as asked");
-    } else if (!world->is_quiet &&
-               sim_chance(&world->world_rng, world->hostility.fail)) {
-        fail(world, plan);
-    } else {
-        sample(world, plan);
-        engine_core_result(world->core, world->now_ns, world->results);
-        sim_check_core(world, "result");
-    }
+    sample(world, flight);
+    flight->is_computed = true;
+}
+
+void sim_spoil(struct sim_world *world, const struct engine_plan *plan)
+{
+    visit_plan(world, plan, poison);
 }

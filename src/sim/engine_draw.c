@@ -182,6 +182,19 @@ static void draw_hostility(struct sim_world *world, struct rng *rng)
     bad->stop = sim_chance(rng, 64) ? 20 : 0;
 }
 
+/* Apart from the rest, so that a world is the same one with and without. */
+static void draw_overlap(struct sim_world *world, struct rng *rng)
+{
+    struct engine_core_options *core = &world->core_options;
+    bool is_drawn = sim_chance(rng, 640);
+    bool has_vote = sim_chance(rng, 256);
+    enum sim_overlap overlap = world->options.overlap;
+    core->is_overlapped =
+        overlap == SIM_OVERLAP_DRAWN ? is_drawn : overlap == SIM_OVERLAP_ON;
+    core->has_vote = has_vote && !world->options.without_faults;
+    world->hostility.veto = sim_range(rng, 5, 150);
+}
+
 void sim_draw(struct sim_world *world)
 {
     struct rng root = rng_from_seed(world->options.seed);
@@ -195,6 +208,8 @@ void sim_draw(struct sim_world *world)
     draw_pools(world, &rng);
     draw_load(world, &rng);
     draw_hostility(world, &rng);
+    struct rng overlap_rng = rng_child(&root, 5);
+    draw_overlap(world, &overlap_rng);
     const struct engine_core_options *core = &world->core_options;
     world->hash =
         (struct model_hash_options){.vocab_size = core->vocab_size,

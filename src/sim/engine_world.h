@@ -3,7 +3,8 @@
  *   engine.c           life, one pass         engine_draw.c      what a seed is
  *   engine_load.c      requests, cancels      engine_check.c     events, the end
  *   engine_pages.c     pools, copies          engine_transfer.c  hand-offs
- *   engine_compute.c   a batch, its poison   engine_moved.c    their bytes */
+ *   engine_compute.c   a batch, its poison    engine_moved.c     their bytes
+ *   engine_flight.c    batches under way */
 #include "base/rng.h"
 #include "device/copy_sim.h"
 #include "engine/core.h"
@@ -14,6 +15,7 @@ enum {
     SIM_STEM_MAX = 24, /* nodes of the tree of prompts */
     SIM_COPY_MAX = 64, /* under way at a time */
     SIM_TRANSFER_MAX = 32,
+    SIM_FLIGHT_MAX = 2, /* batches */
     SIM_VOCABULARY = 256,
     SIM_QUIET_PASSES = 6000, /* all has ended by then */
 };
@@ -32,6 +34,7 @@ struct sim_hostility {
     uint32_t hold_events; /* a pass */
     uint32_t hold_orders; /* a pass: the transfer's mailbox is full */
     uint32_t stop; /* a pass */
+    uint32_t veto; /* a pass: another rank cannot run */
 };
 
 struct sim_load {
@@ -65,6 +68,13 @@ struct sim_request {
     bool is_generation_first;
     bool has_bad_aux; /* it must not say a token */
     uint64_t first_pass;
+};
+
+/* A batch under way; after its end its results stay, for the one after it. */
+struct sim_flight {
+    const struct engine_plan *plan;
+    struct sampler_result *results;
+    bool is_computed;
 };
 
 struct sim_copy {
@@ -116,7 +126,9 @@ struct sim_world {
     struct kv_pool_view pools[2][KV_LIFE_COUNT_MAX]; /* by level, group */
     struct sampler *sampler;
     float *logits, *scratch;
-    struct sampler_result *results;
+    struct sim_flight flights[SIM_FLIGHT_MAX]; /* a ring */
+    uint32_t flight_first, flight_count;
+    bool is_delayed; /* a veto: what is under way was left so */
     struct device_copier *copier;
     struct sim_copy copies[SIM_COPY_MAX];
     uint32_t copy_count;
@@ -168,7 +180,17 @@ void sim_page_poison(struct sim_world *world, uint32_t life, kv_page_id page,
                      uint32_t first, uint32_t end);
 
 /* engine_compute.c */
-void sim_compute(struct sim_world *world, const struct engine_plan *plan);
+/* `before`: whose tokens it is fed. */
+void sim_compute(struct sim_world *world, struct sim_flight *flight,
+                 const struct sim_flight *before);
+/* Garbage in all that it writes. */
+void sim_spoil(struct sim_world *world, const struct engine_plan *plan);
+
+/* engine_flight.c */
+/* False: it came to nothing. */
+bool sim_flight_launch(struct sim_world *world, const struct engine_plan *plan);
+/* The oldest one comes to its end, well or not. */
+void sim_flight_settle(struct sim_world *world);
 
 /* engine_load.c */
 void sim_load_step(struct sim_world *world);

@@ -25,6 +25,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(c.policy, CONFIG_POLICY_NO_EVICT);
     assert_true(c.shortest_first);
     assert_true(c.prefix_wait);
+    assert_true(c.disable_overlap_scheduler);
     assert_int_equal(c.max_batch, 32);
     assert_int_equal(c.queue_limit, 1024);
     assert_int_equal(c.turn_ms_max, 100);
@@ -63,6 +64,7 @@ static void a_file_is_read(void **state)
                                "  capacity_scheduler_policy: MAX_UTILIZATION\n"
                                "  shortest_first: false\n"
                                "  prefix_wait: false\n"
+                               "disable_overlap_scheduler: false\n"
                                "cache_transceiver_config:\n  backend: UCX\n",
                                &why, &c),
                      OK);
@@ -81,6 +83,7 @@ static void a_file_is_read(void **state)
     assert_int_equal(c.policy, CONFIG_POLICY_MAX_UTILIZATION);
     assert_false(c.shortest_first);
     assert_false(c.prefix_wait);
+    assert_false(c.disable_overlap_scheduler);
     assert_string_equal(c.backend, "ucx");
 }
 

@@ -205,9 +205,9 @@ static void steady_turns_allocate_nothing(void **state)
                                     .run_count = plan->run_count};
         assert_int_equal(
             rig->model->ops->forward(rig->model, &batch, rig->logits), OK);
-        rig_sample(rig, plan);
+        rig_sample(rig, plan, rig->results[0]);
         if (is_busy) {
-            engine_core_result(rig->core, rig->now_ns, rig->results);
+            engine_core_result(rig->core, rig->now_ns, rig->results[0]);
         }
         rig_copy(rig);
         rig_drain(rig);

@@ -147,8 +147,8 @@ static void no_room_for_events_holds_back_work(void **state)
                                     .run_count = plan->run_count};
         assert_int_equal(
             rig->model->ops->forward(rig->model, &batch, rig->logits), OK);
-        rig_sample(rig, plan);
-        engine_core_result(rig->core, rig->now_ns, rig->results);
+        rig_sample(rig, plan, rig->results[0]);
+        engine_core_result(rig->core, rig->now_ns, rig->results[0]);
     }
     engine_core_events(rig->core, &waiting);
     assert_true(turns < 300);

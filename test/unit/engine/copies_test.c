@@ -43,9 +43,9 @@ static bool turn(struct rig *rig, struct engine_copies *copies)
                                     .run_count = plan->run_count};
         assert_int_equal(
             rig->model->ops->forward(rig->model, &batch, rig->logits), OK);
-        rig_sample(rig, plan);
+        rig_sample(rig, plan, rig->results[0]);
         rig->now_ns += rig->step_ns;
-        engine_core_result(rig->core, rig->now_ns, rig->results);
+        engine_core_result(rig->core, rig->now_ns, rig->results[0]);
         engine_copies_run(copies, rig->core);
         assert_true(engine_core_is_valid(rig->core));
     }

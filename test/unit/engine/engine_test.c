@@ -20,6 +20,7 @@ struct world {
     atomic_bool cancel_hint;
     struct engine_options options;
     struct engine *engine;
+    uint32_t votes;
 };
 
 static struct io_mailbox *mailbox_of(size_t size, uint32_t capacity,
@@ -50,7 +51,8 @@ static void create_mailboxes(struct world *world)
         mailbox_of(sizeof(struct transfer_report), 16, world->engine_waker);
 }
 
-static int create(void **state)
+static int create_with(void **state, bool is_overlapped,
+                       bool (*vote)(void *context, bool can_run))
 {
     struct world *world = mem_new(sizeof(*world));
     struct why why = {.text = ""};
@@ -80,10 +82,36 @@ static int create(void **state)
         .queue_limit = 8,
         .kv_transfer_timeout_ns = 60000000000,
         .vocab_size = VOCAB,
-        .enable_block_reuse = true};
+        .enable_block_reuse = true,
+        .is_overlapped = is_overlapped,
+        .vote = vote,
+        .vote_context = world};
     assert_int_equal(engine_start(&world->options, &why, &world->engine), OK);
     *state = world;
     return 0;
+}
+
+static int create(void **state)
+{
+    return create_with(state, false, NULL);
+}
+
+static int create_overlapped(void **state)
+{
+    return create_with(state, true, NULL);
+}
+
+/* Another rank that can run only every third time. */
+static bool vote_now_and_then(void *context, bool can_run)
+{
+    struct world *world = context;
+    (void)can_run;
+    return ++world->votes % 3 == 0;
+}
+
+static int create_voting(void **state)
+{
+    return create_with(state, true, vote_now_and_then);
 }
 
 static struct engine_event next_event(struct world *world)
@@ -253,15 +281,27 @@ static void impossible_options_are_refused(void **state)
     assert_null(engine);
 }
 
+/* What the engine says does not depend on when it decides, nor on how often the
+ * other ranks make it give a turn back. */
 #define TEST(name) cmocka_unit_test_setup_teardown(name, create, destroy)
+#define TEST_BOTH(name)                                               \
+    TEST(name),                                                       \
+    {                                                                 \
+#name " with overlap", name, create_overlapped, destroy, NULL \
+    }
+#define TEST_ALL(name)                                           \
+    TEST_BOTH(name),                                             \
+    {                                                            \
+#name " with vetoes", name, create_voting, destroy, NULL \
+    }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(requests_run_through_the_mailboxes),
-        TEST(cancel_crosses_the_threads),
-        TEST(a_transfer_is_ordered_and_reported),
-        TEST(stop_with_work_in_hand_leaks_nothing),
+        TEST_ALL(requests_run_through_the_mailboxes),
+        TEST_ALL(cancel_crosses_the_threads),
+        TEST_ALL(a_transfer_is_ordered_and_reported),
+        TEST_ALL(stop_with_work_in_hand_leaks_nothing),
         TEST(impossible_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

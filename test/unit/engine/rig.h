@@ -1,7 +1,8 @@
 #pragma once
 /* An engine core with a hash model, a pool and a sampler around it, on one
  * thread: what the shell does, without threads, clocks or mailboxes. After every
- * step the core proves itself valid. */
+ * step the core proves itself valid. With overlap a batch is computed as late as
+ * may be: when the next one has been planned and its copies are done. */
 #include <stdio.h>
 
 #include "unit/base/test.h"
@@ -21,7 +22,9 @@ struct rig {
     struct kv_pool_view host;
     struct sampler *sampler;
     float *logits;
-    struct sampler_result *results;
+    struct sampler_result *results[2]; /* of the last batches, in turn */
+    const struct engine_plan *flights[2]; /* under way, in the same places */
+    uint64_t launched, settled;
     uint64_t now_ns;
     uint64_t step_ns; /* a turn takes so long */
     bool gives_up; /* the next forward passes compute, then give up */
@@ -99,8 +102,10 @@ static inline struct rig *rig_create(const struct engine_core_options *options)
     rig->sampler = sampler_create(options->vocab_size);
     rig->logits = mem_new_array(engine_core_logit_row_max(rig->core),
                                 options->vocab_size * sizeof(float));
-    rig->results =
-        mem_new_array(engine_core_job_max(rig->core), sizeof(rig->results[0]));
+    for (int i = 0; i < 2; i++) {
+        rig->results[i] = mem_new_array(engine_core_job_max(rig->core),
+                                        sizeof(struct sampler_result));
+    }
     rig->events = mem_new_array(RIG_EVENT_MAX, sizeof(rig->events[0]));
     rig->now_ns = 1000;
     rig->step_ns = 1000000;
@@ -121,7 +126,8 @@ static inline void rig_destroy(struct rig *rig)
     mem_free(rig->pool.base);
     mem_free(rig->host.base);
     mem_free(rig->logits);
-    mem_free(rig->results);
+    mem_free(rig->results[0]);
+    mem_free(rig->results[1]);
     mem_free(rig->events);
     mem_free(rig);
 }
@@ -159,7 +165,8 @@ static inline void rig_copy(struct rig *rig)
     }
 }
 
-static inline void rig_sample(struct rig *rig, const struct engine_plan *plan)
+static inline void rig_sample(struct rig *rig, const struct engine_plan *plan,
+                              struct sampler_result *results)
 {
     uint32_t vocab = rig->hash.vocab_size;
     float *scratch = test_malloc(vocab * sizeof(float));
@@ -169,13 +176,13 @@ static inline void rig_sample(struct rig *rig, const struct engine_plan *plan)
         assert_true(job->row < plan->logit_row_count);
         if (job->is_score) {
             sampler_score(rig->sampler, row, job->target,
-                          job->input.logprob_count, &rig->results[i]);
+                          job->input.logprob_count, &results[i]);
             continue;
         }
         struct sampler_input input = job->input;
         memcpy(scratch, row, vocab * sizeof(float));
         input.logits = scratch;
-        sampler_run(rig->sampler, job->options, &input, &rig->results[i]);
+        sampler_run(rig->sampler, job->options, &input, &results[i]);
     }
     test_free(scratch);
 }
@@ -195,25 +202,56 @@ static inline const struct engine_plan *rig_plan(struct rig *rig)
     return plan;
 }
 
+static inline uint32_t rig_flight_count(const struct rig *rig)
+{
+    return (uint32_t)(rig->launched - rig->settled);
+}
+
+/* The oldest batch under way is computed and applied. */
+static inline void rig_settle(struct rig *rig)
+{
+    uint64_t at = rig->settled++;
+    const struct engine_plan *plan = rig->flights[at % 2];
+    struct model_batch batch = {.runs = plan->runs,
+                                .run_count = plan->run_count};
+    engine_plan_feed(plan, rig->results[(at + 1) % 2]);
+    assert_int_equal(rig->model->ops->forward(rig->model, &batch, rig->logits),
+                     OK);
+    rig_sample(rig, plan, rig->results[at % 2]);
+    rig->now_ns += rig->step_ns;
+    if (rig->gives_up) {
+        rig->launched = rig->settled;
+        engine_core_abort(rig->core);
+    } else {
+        engine_core_result(rig->core, rig->now_ns, rig->results[at % 2]);
+    }
+    assert_true(engine_core_is_valid(rig->core));
+    rig_copy(rig);
+}
+
+/* False: the batch before it gave up, and this one with it. */
+static inline bool rig_launch(struct rig *rig, const struct engine_plan *plan)
+{
+    while (engine_core_plan_state(rig->core) == ENGINE_PLAN_WAITS) {
+        assert_true(rig_flight_count(rig) > 0);
+        rig_settle(rig);
+        if (engine_core_flight(rig->core) == 0) {
+            return false;
+        }
+    }
+    rig->flights[rig->launched++ % 2] = plan;
+    return true;
+}
+
 /* One whole turn; false when there was nothing to compute. */
 static inline bool rig_turn(struct rig *rig)
 {
     const struct engine_plan *plan = rig_plan(rig);
-    bool is_busy = plan->run_count > 0;
-    if (is_busy) {
-        struct model_batch batch = {.runs = plan->runs,
-                                    .run_count = plan->run_count};
-        assert_int_equal(
-            rig->model->ops->forward(rig->model, &batch, rig->logits), OK);
-        rig_sample(rig, plan);
-        rig->now_ns += rig->step_ns;
-        if (rig->gives_up) {
-            engine_core_abort(rig->core);
-        } else {
-            engine_core_result(rig->core, rig->now_ns, rig->results);
-        }
-        assert_true(engine_core_is_valid(rig->core));
-        rig_copy(rig);
+    bool is_busy = plan->run_count > 0 || rig_flight_count(rig) > 0;
+    bool is_launched = plan->run_count > 0 && rig_launch(rig, plan);
+    uint32_t kept = is_launched && engine_core_depth(rig->core) > 1;
+    while (rig_flight_count(rig) > kept) {
+        rig_settle(rig);
     }
     if (!rig->holds_events) {
         rig_drain(rig);

@@ -46,6 +46,7 @@ static void add(struct sim_engine_summary *sum,
     sum->slices += one->slices;
     sum->transfers_failed += one->transfers_failed;
     sum->faults += one->faults;
+    sum->vetoes += one->vetoes;
 }
 
 /* Some seeds, few passes each; together they have met everything. */
@@ -70,6 +71,7 @@ static void seeds_pass_and_meet_all_there_is(void **state)
     assert_true(sum.slices > 0);
     assert_true(sum.transfers_failed > 0);
     assert_true(sum.faults > 0);
+    assert_true(sum.vetoes > 0);
 }
 
 /* The same seed twice: the same decisions. Another one: others. [engine F5] */
@@ -83,6 +85,30 @@ static void a_seed_replays(void **state)
         assert_int_equal(one.passes, two.passes);
         assert_true(one.trace_hash != run(seed + 100, 20).trace_hash);
     }
+}
+
+/* One world with and without overlap: both draw the same load and say nothing but
+ * the known answers; which of the two a seed is by itself, its trace says. */
+static void overlap_is_drawn_or_asked_for(void **state)
+{
+    (void)state;
+    uint32_t drawn = 0;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct sim_engine_options options = {.seed = seed, .pass_count = 40};
+        struct sim_engine_summary as_drawn, on, off;
+        assert_true(sim_engine_run(&options, &as_drawn));
+        options.overlap = SIM_OVERLAP_ON;
+        assert_true(sim_engine_run(&options, &on));
+        options.overlap = SIM_OVERLAP_OFF;
+        assert_true(sim_engine_run(&options, &off));
+        assert_true(on.is_overlapped);
+        assert_false(off.is_overlapped);
+        assert_int_equal(as_drawn.trace_hash, as_drawn.is_overlapped
+                                                  ? on.trace_hash
+                                                  : off.trace_hash);
+        drawn += as_drawn.is_overlapped;
+    }
+    assert_in_range(drawn, 1, 7);
 }
 
 /* Swaps two pages of the first choice that decodes with two blocks. */
@@ -160,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seeds_pass_and_meet_all_there_is),
         cmocka_unit_test(a_seed_replays),
+        cmocka_unit_test(overlap_is_drawn_or_asked_for),
         cmocka_unit_test(old_failures_stay_mended),
         cmocka_unit_test(a_wrong_page_is_found_out),
         cmocka_unit_test(a_seed_counts_when_it_met_all_three),
