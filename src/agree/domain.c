@@ -67,7 +67,11 @@ enum err agree_domain_start(struct agree_domain *domain, uint32_t owner,
             continue;
         }
         slot->stage = ACTIVE;
+#ifdef MUTATION_SHARED_TURN
+        slot->turn = 1;
+#else
         slot->turn++;
+#endif
         slot->owner = owner;
         slot->outcome = AGREE_PENDING;
         slot->reason = AGREE_REASON_NONE;

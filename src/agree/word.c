@@ -86,7 +86,11 @@ enum err agree_reduce(const uint8_t *words, const uint8_t *reasons,
         .is_doomed =
             (any & (AGREE_CANCEL | AGREE_FAILED | AGREE_DEADLINE)) != 0,
         .is_decided = is_decided,
+#ifdef MUTATION_RELEASE_AT_TERMINAL
+        .is_reclaimable = is_decided,
+#else
         .is_reclaimable = is_decided && is_quiet,
+#endif
         .needs_quarantine = is_decided && !is_quiet && all_settled,
         .reason = reason,
     };

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/exit.h"
 #include "cli/options.h"
+#include "cli/sim_cluster.h"
 #include "sim/engine.h"
 
 enum { SEEDS_MAX = 10000000, PASSES_MAX = 100000 };
@@ -15,7 +16,7 @@ struct sim_args {
     uint64_t seed;
     uint32_t seeds;
     uint32_t passes;
-    bool is_traced;
+    bool is_traced, is_calm;
     bool is_counted; /* seeds that do not count are made up for */
 };
 
@@ -34,6 +35,8 @@ static enum err set(void *target, const char *name, const char *value,
     }
     if (strcmp(name, "trace") == 0) {
         args->is_traced = true;
+    } else if (strcmp(name, "calm") == 0) {
+        args->is_calm = true;
     } else {
         args->is_counted = true;
     }
@@ -43,8 +46,9 @@ static enum err set(void *target, const char *name, const char *value,
 static enum err set_what(void *target, const char *value, struct why *why)
 {
     struct sim_args *args = target;
-    if (strcmp(value, "engine") != 0) {
-        return why_say(why, ERR_INVALID, "'%s' cannot be simulated: engine can",
+    if (strcmp(value, "engine") != 0 && strcmp(value, "cluster") != 0) {
+        return why_say(why, ERR_INVALID,
+                       "'%s' cannot be simulated: engine and cluster can",
                        value);
     }
     args->what = value;
@@ -54,20 +58,26 @@ static enum err set_what(void *target, const char *value, struct why *why)
 static const struct cli_option OPTIONS[] = {
     {"seed", 's', "N", "the first seed (1)", set},
     {"seeds", 'n', "COUNT", "so many, one after the other (1)", set},
-    {"passes", 'p', "COUNT", "passes of the scheduler with load (160)", set},
+    {"passes", 'p', "COUNT", "engine: passes with load (160)", set},
     {"trace", 't', NULL, "print each decision", set},
+    {"calm", 0, NULL, "nothing goes wrong", set},
     {"counted", 0, NULL,
-     "until COUNT seeds have evicted, put away and cancelled", set},
+     "until COUNT seeds say something: an engine's evicted, put away and "
+     "cancelled; a cluster's had 20 requests and 5 faults",
+     set},
     {0},
 };
 
 static const struct cli_syntax SYNTAX = {
     .command = "baton sim",
-    .arguments = "engine",
-    .about = "Runs the engine's scheduler, planner and paged cache in a world "
-             "made from a seed: virtual time, a hash model whose answers are "
-             "known, copies that end out of order, and faults. The same seed "
-             "gives the same trace hash everywhere.",
+    .arguments = "engine|cluster",
+    .about = "Runs production code in a world made from a seed: virtual time, "
+             "a hash model whose answers are known, and faults. engine: the "
+             "scheduler, the planner and the paged cache, copies that end out "
+             "of order. cluster: context and generation workers with their "
+             "transfers and a front end, hosts that crash, stop and fall "
+             "silent, writes that are late or wrong. The same seed gives the "
+             "same trace hash everywhere.",
     .options = OPTIONS,
     .set_argument = set_what,
 };
@@ -130,6 +140,7 @@ static bool run_one(const struct sim_args *args, uint64_t seed,
     struct sim_engine_options options = {
         .seed = seed,
         .pass_count = args->passes,
+        .without_faults = args->is_calm,
         .on_line = args->is_traced ? print_line : NULL,
         .on_tail = args->is_traced ? NULL : print_line};
     return sim_engine_run(&options, one_out);
@@ -166,9 +177,20 @@ int cli_sim(int argc, char **argv)
     struct sim_args args = {.seed = 1, .seeds = 1};
     cli_parse(&SYNTAX, argc, argv, &args);
     if (args.what == NULL) {
-        fprintf(stderr, "baton sim: say what: engine\n");
+        fprintf(stderr, "baton sim: say what: engine or cluster\n");
         return CLI_USAGE;
     }
-    log_setup(&(struct log_options){.level = LOG_ERROR, .process = "sim"});
+    bool is_cluster = strcmp(args.what, "cluster") == 0;
+    /* What goes wrong there is meant to. */
+    enum log_level level = is_cluster ? LOG_ERROR + 1 : LOG_ERROR;
+    log_setup(&(struct log_options){.level = level, .process = "sim"});
+    if (is_cluster) {
+        struct cli_sim_cluster cluster = {.seed = args.seed,
+                                          .seed_count = args.seeds,
+                                          .is_traced = args.is_traced,
+                                          .is_calm = args.is_calm,
+                                          .is_counted = args.is_counted};
+        return cli_sim_cluster(&cluster);
+    }
     return run(&args);
 }

@@ -4,6 +4,8 @@
 #include "base/log.h"
 #include "engine/state.h"
 
+static const uint64_t REST_NS = 1000000;
+
 struct item *unit_item(const struct sched_unit *unit)
 {
     return unit->owner_kind == UNIT_OF_LANE ? ((struct lane *)unit->owner)->item
@@ -210,7 +212,11 @@ const struct sched_plan *units_schedule(struct engine_core *core,
     core->stats.paused_requests += plan->paused_count;
     if (plan->decode_count + plan->chunk_count == 0 &&
         plan->suspended_count + plan->paused_count > 0) {
-        core->wake_ns = now_ns; /* who gave way made room for the next turn */
+        /* Who gave way made room for the next turn; but what a transfer
+         * holds may be what lacks, and asking without a pause spins. */
+        uint64_t rest_ns = budget.is_transfer_pending ? REST_NS : 0;
+        uint64_t due_ns = now_ns + rest_ns;
+        core->wake_ns = due_ns < core->wake_ns ? due_ns : core->wake_ns;
     }
     if (plan->is_stalled) {
         fail_stalled(core, now_ns);

@@ -1,13 +1,10 @@
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "io/socket.h"
+#include "io/net.h"
 #include "io/stream.h"
 
 enum { ACCEPTS_A_TURN_MAX = 64 };
@@ -16,6 +13,7 @@ static const uint64_t REST_NS = 100000000u;
 /* Lives until it is closed and its last stream is gone, which counts it. */
 struct io_listener {
     struct io_loop *loop;
+    const struct io_net_ops *net;
     int fd;
     struct io_watch *watch;
     struct io_timer *rest; /* out of descriptors: look again later */
@@ -47,7 +45,7 @@ static void hand_over(struct io_listener *listener, int fd,
                       const struct io_endpoint *peer)
 {
     if (listener->stream_count >= listener->stream_count_max) {
-        close(fd);
+        listener->net->close(listener->loop, fd, false);
         return;
     }
     listener->stream_count++;
@@ -82,9 +80,8 @@ static void on_ready(void *context, int ready)
     (void)ready;
     struct io_listener *listener = context;
     for (int i = 0; i < ACCEPTS_A_TURN_MAX && !listener->is_closed; i++) {
-        struct io_endpoint peer = {.size = sizeof(peer.address)};
-        int fd = accept4(listener->fd, (struct sockaddr *)&peer.address,
-                         &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct io_endpoint peer = {0};
+        int fd = listener->net->accept(listener->loop, listener->fd, &peer);
         if (fd >= 0) {
             hand_over(listener, fd, &peer);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -102,21 +99,54 @@ static void rest_over(void *context)
     io_watch_set(listener->watch, IO_READABLE);
 }
 
+static enum err bind_error(const struct io_listener_options *options,
+                           struct why *why)
+{
+    if (errno == EADDRINUSE) {
+        return why_say(why, ERR_IO, "port %u is in use", options->port);
+    }
+    if (errno == EACCES) {
+        return why_say(why, ERR_IO, "port %u needs privileges", options->port);
+    }
+    if (errno == EADDRNOTAVAIL) {
+        return why_say(why, ERR_IO, "host %s is no address of this machine",
+                       options->host);
+    }
+    return why_say(why, ERR_IO, "cannot listen on %s port %u: %s",
+                   options->host, options->port, strerror(errno));
+}
+
+static enum err open_socket(struct io_loop *loop,
+                            const struct io_listener_options *options,
+                            struct why *why, int *fd_out)
+{
+    struct io_endpoint at;
+    enum err e = io_resolve(options->host, options->port, why, &at);
+    if (e != OK) {
+        return e;
+    }
+    int fd = io_loop_net(loop)->listen(loop, &at, options->reuse_port);
+    if (fd < 0) {
+        return bind_error(options, why);
+    }
+    *fd_out = fd;
+    return OK;
+}
+
 enum err io_listener_open(struct io_loop *loop,
                           const struct io_listener_options *options,
                           struct why *why, struct io_listener **listener_out)
 {
     int fd = -1;
-    struct io_socket_listen at = {options->host, options->port,
-                                  options->reuse_port};
-    enum err e = io_socket_listen(&at, why, &fd);
+    enum err e = open_socket(loop, options, why, &fd);
     if (e != OK) {
         return e;
     }
     struct io_listener *listener = mem_new(sizeof(*listener));
     listener->loop = loop;
+    listener->net = io_loop_net(loop);
     listener->fd = fd;
-    listener->port = io_socket_port(fd);
+    listener->port = listener->net->port(loop, fd);
     listener->stream_count_max = options->connection_count_max == 0
                                      ? UINT32_MAX
                                      : options->connection_count_max;
@@ -141,7 +171,7 @@ void io_listener_close(struct io_listener *listener)
     }
     io_watch_destroy(listener->watch);
     io_timer_destroy(listener->rest);
-    close(listener->fd);
+    listener->net->close(listener->loop, listener->fd, false);
     listener->is_closed = true;
     free_if_last(listener);
 }

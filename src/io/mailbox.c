@@ -11,9 +11,11 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "io/loop.h"
+#include "io/sim_body.h"
 #include "io/thread.h"
 
 struct io_waker {
+    struct io_sim *sim; /* NULL: a real one */
     int fd;
     /* Set by the first wake after a sleep, which alone pays for a write. */
     atomic_bool is_woken;
@@ -34,18 +36,39 @@ enum err io_waker_create(struct io_waker **waker_out)
     return OK;
 }
 
+enum err io_sim_waker_create(struct io_sim *sim, struct io_waker **waker_out)
+{
+    int fd = io_sim_waker_open(sim);
+    if (fd < 0) {
+        return ERR_IO;
+    }
+    struct io_waker *waker = mem_new(sizeof(*waker));
+    waker->sim = sim;
+    waker->fd = fd;
+    *waker_out = waker;
+    return OK;
+}
+
 void io_waker_destroy(struct io_waker *waker)
 {
     if (waker == NULL) {
         return;
     }
     io_watch_destroy(waker->watch);
-    close(waker->fd);
+    if (waker->sim != NULL) {
+        io_sim_waker_close(waker->sim, waker->fd);
+    } else {
+        close(waker->fd);
+    }
     mem_free(waker);
 }
 
 void io_waker_wake(struct io_waker *waker)
 {
+    if (waker->sim != NULL) {
+        io_sim_waker_set(waker->sim, waker->fd, true);
+        return;
+    }
     if (atomic_exchange(&waker->is_woken, true)) {
         return;
     }
@@ -59,8 +82,12 @@ void io_waker_wake(struct io_waker *waker)
 
 /* First the descriptor, then the flag: a wake in between finds the flag set and
  * writes nothing, but what it posted is visible once the flag is taken back. */
-static void waker_clear(struct io_waker *waker)
+void io_waker_clear(struct io_waker *waker)
 {
+    if (waker->sim != NULL) {
+        io_sim_waker_set(waker->sim, waker->fd, false);
+        return;
+    }
     uint64_t count;
     ssize_t got = read(waker->fd, &count, sizeof(count));
     (void)got;
@@ -69,6 +96,7 @@ static void waker_clear(struct io_waker *waker)
 
 void io_waker_wait(struct io_waker *waker, uint64_t timeout_ns)
 {
+    CHECK(waker->sim == NULL);
     struct pollfd item = {.fd = waker->fd, .events = POLLIN};
     struct timespec limit = {
         .tv_sec = (time_t)(timeout_ns / 1000000000u),
@@ -77,7 +105,7 @@ void io_waker_wait(struct io_waker *waker, uint64_t timeout_ns)
     /* A signal ends the sleep early, which no owner may mind. */
     int ready = ppoll(&item, 1, timeout_ns == UINT64_MAX ? NULL : &limit, NULL);
     if (ready > 0) {
-        waker_clear(waker);
+        io_waker_clear(waker);
     }
 }
 
@@ -85,7 +113,7 @@ static void waker_ready(void *context, int ready)
 {
     (void)ready;
     struct io_waker *waker = context;
-    waker_clear(waker);
+    io_waker_clear(waker);
     waker->on_wake(waker->context);
 }
 

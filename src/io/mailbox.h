@@ -29,6 +29,8 @@ MUST_USE enum err io_waker_attach(struct io_waker *waker, struct io_loop *loop,
                                   void (*on_wake)(void *context),
                                   void *context);
 int io_waker_fd(const struct io_waker *waker);
+/* Forgets the wakes so far, for an owner that watches the descriptor. */
+void io_waker_clear(struct io_waker *waker);
 
 struct io_mailbox;
 struct io_mailbox_options {

@@ -1,16 +1,13 @@
 #include "io/stream.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "io/net.h"
 
 enum {
     READ_SIZE = 65536,
@@ -37,6 +34,7 @@ enum stream_state {
 
 struct io_stream {
     struct io_loop *loop;
+    const struct io_net_ops *net;
     int fd;
     enum stream_state state;
     struct io_watch *watch;
@@ -45,6 +43,7 @@ struct io_stream {
     void *context;
     bool is_reading;
     bool has_ended; /* the peer said that it is done */
+    bool is_reset; /* its end is to be seen as a reset */
     bool is_broken; /* the kernel refuses to send; reading may still give */
     struct buf pending;
     size_t pending_begin;
@@ -93,7 +92,7 @@ static void finish(struct io_stream *stream, enum err reason, const char *text)
 {
     io_watch_destroy(stream->watch);
     io_timer_destroy(stream->timer);
-    close(stream->fd);
+    stream->net->close(stream->loop, stream->fd, stream->is_reset);
     if (stream->handler != NULL) {
         stream->handler->on_close(stream->context, reason, text);
     }
@@ -141,7 +140,8 @@ static const char *reason_text(struct io_stream *stream, int code)
 /* One read. False: nothing more to come in this call. */
 static bool read_once(struct io_stream *stream)
 {
-    ssize_t got = recv(stream->fd, read_space, sizeof(read_space), 0);
+    ssize_t got = stream->net->receive(stream->loop, stream->fd, read_space,
+                                       sizeof(read_space));
     if (got < 0 && is_for_later(errno)) {
         return false;
     }
@@ -198,8 +198,7 @@ static bool send_some(struct io_stream *stream, struct span first,
         {.iov_base = (void *)(uintptr_t)first.data, .iov_len = first.size},
         {.iov_base = (void *)(uintptr_t)second.data, .iov_len = second.size},
     };
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    ssize_t sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
+    ssize_t sent = stream->net->send(stream->loop, stream->fd, parts, 2);
     if (sent < 0) {
         *taken_out = 0;
         return is_for_later(errno);
@@ -232,8 +231,7 @@ static void start_timer(struct io_stream *stream, uint64_t delay_ns);
 static void linger(struct io_stream *stream)
 {
     stream->state = STREAM_LINGERING;
-    /* A refusal shows as an end when we read. */
-    IGNORE(shutdown(stream->fd, SHUT_WR));
+    stream->net->end(stream->loop, stream->fd);
     update_interest(stream);
     start_timer(stream, 2 * SECOND_NS);
 }
@@ -265,11 +263,7 @@ static void flush_pending(struct io_stream *stream)
 
 static void connect_done(struct io_stream *stream)
 {
-    int code = 0;
-    socklen_t size = sizeof(code);
-    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0) {
-        code = errno;
-    }
+    int code = stream->net->error(stream->loop, stream->fd);
     if (code != 0) {
         end(stream, ERR_IO, reason_text(stream, code));
         return;
@@ -319,15 +313,13 @@ static struct io_stream *stream_create(struct io_loop *loop, int fd,
 {
     struct io_stream *stream = mem_new(sizeof(*stream));
     stream->loop = loop;
+    stream->net = io_loop_net(loop);
     stream->fd = fd;
     stream->is_reading = true;
     stream->write_max = write_max == 0 ? WRITE_MAX_DEFAULT : write_max;
     stream->watch = io_watch_create(loop, fd, on_ready, stream);
     io_endpoint_text(peer, stream->peer);
     buf_init(&stream->pending, SIZE_MAX / 4);
-    int one = 1;
-    /* Only costs delay when refused. */
-    IGNORE(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
     return stream;
 }
 
@@ -358,8 +350,7 @@ enum err io_stream_connect(struct io_loop *loop, const char *host,
     if (e != OK) {
         return e;
     }
-    int fd = socket(peer.address.ss_family,
-                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = io_loop_net(loop)->open(loop, &peer);
     if (fd < 0) {
         return why_say(why, ERR_IO, "socket: %s", strerror(errno));
     }
@@ -369,8 +360,7 @@ enum err io_stream_connect(struct io_loop *loop, const char *host,
     stream->context = options->context;
     stream->state = STREAM_CONNECTING;
     *stream_out = stream;
-    if (connect(fd, (const struct sockaddr *)&peer.address, peer.size) != 0 &&
-        errno != EINPROGRESS) {
+    if (stream->net->connect(loop, fd, &peer) != 0 && errno != EINPROGRESS) {
         end(stream, ERR_IO, reason_text(stream, errno));
         return OK;
     }
@@ -458,10 +448,7 @@ void io_stream_close(struct io_stream *stream, bool after_pending)
 
 void io_stream_reset(struct io_stream *stream)
 {
-    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-    /* Refused: then it is a plain close. */
-    IGNORE(setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &at_once,
-                      sizeof(at_once)));
+    stream->is_reset = true;
     io_stream_close(stream, false);
 }
 
@@ -470,9 +457,7 @@ bool io_stream_is_stale(struct io_stream *stream)
     if (stream->is_broken || stream->state != STREAM_OPEN) {
         return true;
     }
-    uint8_t byte;
-    ssize_t got = recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return got >= 0 || !is_for_later(errno);
+    return stream->net->is_stale(stream->loop, stream->fd);
 }
 
 void io_stream_set_handler(struct io_stream *stream,

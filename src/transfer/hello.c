@@ -55,7 +55,12 @@ enum err hello_init(struct hello *hello, const struct transfer_options *options,
                     const char *endpoint, struct why *why)
 {
     *hello = (struct hello){0};
-    enum err err = transfer_identity_read(why, &hello->identity);
+    enum err err = OK;
+    if (options->identity != NULL) {
+        hello->identity = *options->identity;
+    } else {
+        err = transfer_identity_read(why, &hello->identity);
+    }
     if (err) {
         return err;
     }

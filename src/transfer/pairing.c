@@ -30,10 +30,31 @@ bool transfer_blocks_are_valid(const struct transfer_blocks *blocks,
     return true;
 }
 
+#ifdef MUTATION_LIST_POSITION
+/* What must not be done: the n-th page here is the n-th that is wanted. */
+static uint32_t pair_by_position(const struct transfer_blocks *source,
+                                 const struct transfer_blocks *target,
+                                 struct transfer_pair *pairs_out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < target->count && count < source->count; i++) {
+        if (target->pages[i] != KV_PAGE_NONE) {
+            pairs_out[count] = (struct transfer_pair){
+                target->first + i, source->pages[count], target->pages[i]};
+            count++;
+        }
+    }
+    return count;
+}
+#endif
+
 uint32_t transfer_pair_blocks(const struct transfer_blocks *source,
                               const struct transfer_blocks *target,
                               struct transfer_pair *pairs_out)
 {
+#ifdef MUTATION_LIST_POSITION
+    return pair_by_position(source, target, pairs_out);
+#endif
     uint32_t count = 0;
     for (uint32_t i = 0; i < source->count; i++) {
         uint32_t ordinal = source->first + i;

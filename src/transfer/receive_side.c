@@ -51,6 +51,13 @@ void receive_side_destroy(struct receive_side *side)
     mem_free(side);
 }
 
+void receive_side_abandon(struct receive_side *side)
+{
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        side->slots[i].is_used = false;
+    }
+}
+
 uint32_t receive_side_count(const struct receive_side *side)
 {
     uint32_t count = 0;

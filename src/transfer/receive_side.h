@@ -14,6 +14,8 @@ struct receive_side_options {
 };
 struct receive_side *receive_side_create(
     const struct receive_side_options *options);
+/* Forgets all sessions, as the end of the process would. */
+void receive_side_abandon(struct receive_side *side);
 void receive_side_destroy(struct receive_side *side); /* no sessions left */
 /* Before the first command. */
 void receive_side_set_control(struct receive_side *side,

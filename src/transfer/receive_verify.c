@@ -8,6 +8,9 @@ enum { VERIFY_SIZE_MAX = 1024 * 1024 };
 static bool is_right(const struct kv_pool_view *pool,
                      const struct rx_group *group, uint32_t index)
 {
+#ifdef MUTATION_DIGEST_SKIPPED
+    return true;
+#endif
     size_t page = (size_t)group->blocks.pages[index];
     struct span bytes =
         span_of(pool->base + page * pool->page_bytes, pool->page_bytes);

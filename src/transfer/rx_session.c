@@ -280,6 +280,11 @@ static void on_lost(struct rx_session *session, const struct rx_event *event)
     if (session->owner != OWNER_LOCAL_PENDING) {
         fail(session, event, AGREE_REASON_TRANSPORT, false);
     }
+#ifdef MUTATION_QUIET_WHEN_LOST
+    if (!transfer_owner_is_drained(session->owner)) {
+        on_gone(session, event);
+    }
+#endif
 }
 
 static void apply(struct rx_session *session, const struct rx_event *event,

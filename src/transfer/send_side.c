@@ -45,6 +45,13 @@ void send_side_destroy(struct send_side *side)
     mem_free(side);
 }
 
+void send_side_abandon(struct send_side *side)
+{
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        side->slots[i].is_used = false;
+    }
+}
+
 uint32_t send_side_count(const struct send_side *side)
 {
     uint32_t count = 0;

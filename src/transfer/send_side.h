@@ -14,6 +14,8 @@ struct send_side_options {
     void *context;
 };
 struct send_side *send_side_create(const struct send_side_options *options);
+/* Forgets all sessions, as the end of the process would. */
+void send_side_abandon(struct send_side *side);
 void send_side_destroy(struct send_side *side); /* no sessions left */
 
 void send_side_command(struct send_side *side,

@@ -386,6 +386,9 @@ enum err transfer_destroy(struct transfer *transfer)
     if (transfer == NULL) {
         return OK;
     }
+    /* What was ordered last counts too; later it would open a session that
+     * nobody waits for. */
+    take_all_commands(transfer);
     if (session_count(transfer) > 0) {
         return ERR_BUSY;
     }
@@ -399,6 +402,16 @@ enum err transfer_destroy(struct transfer *transfer)
     }
     free_all(transfer);
     return OK;
+}
+
+void transfer_abandon(struct transfer *transfer)
+{
+    struct transfer_command command;
+    while (io_mailbox_take(transfer->options.port.commands, &command)) {
+    }
+    send_side_abandon(transfer->sends);
+    receive_side_abandon(transfer->receives);
+    CHECK(transfer_destroy(transfer) == OK);
 }
 
 const char *transfer_endpoint(const struct transfer *transfer)

@@ -28,6 +28,7 @@
 
 struct io_loop;
 struct transfer;
+struct transfer_identity;
 
 /* The pages of one life cycle. */
 struct transfer_group {
@@ -46,6 +47,8 @@ struct transfer_options {
     uint32_t group_count; /* 1 .. TRANSFER_GROUP_COUNT_MAX */
     struct transfer_group groups[TRANSFER_GROUP_COUNT_MAX];
     uint64_t incarnation; /* random, not 0, the same for the backend */
+    /* Who we say we are (transfer/process.h); NULL: this process. */
+    const struct transfer_identity *identity;
     const char *host; /* to listen on */
     const char *advertise; /* for others to connect to; NULL: host */
     uint16_t listen_port; /* 0: any free one */
@@ -69,6 +72,11 @@ MUST_USE enum err transfer_create(const struct transfer_options *options,
  * connections are closed. ERR_BUSY and no effect while a session is undrained:
  * its pages may still be touched (transfer.md I32). NULL is fine. */
 MUST_USE enum err transfer_destroy(struct transfer *transfer);
+
+/* What the end of the process does to it: connections are gone and with them
+ * all that was known of sessions, whatever anybody touches. For simulations of
+ * a crash; the backend has been told before and gives no write back. */
+void transfer_abandon(struct transfer *transfer);
 
 /* "tcp://host:port" for disaggregated_params; valid for the transfer's life,
  * any thread. */

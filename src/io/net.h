@@ -1,0 +1,35 @@
+#pragma once
+/* io/net: what streams and listeners ask of the system, a table with two
+ * bodies: net_socket.c (sockets) and net_sim.c (byte pipes between the hosts of
+ * io/sim.h). The calls behave like those of the system: -1 and errno where one
+ * fails, EAGAIN for later. Private to io. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "io/resolve.h"
+
+struct io_loop;
+
+struct io_net_ops {
+    int (*open)(struct io_loop *loop, const struct io_endpoint *peer);
+    int (*connect)(struct io_loop *loop, int fd,
+                   const struct io_endpoint *peer);
+    int (*error)(struct io_loop *loop, int fd); /* of a connect: errno or 0 */
+    ssize_t (*send)(struct io_loop *loop, int fd, struct iovec *parts,
+                    size_t part_count);
+    ssize_t (*receive)(struct io_loop *loop, int fd, void *bytes, size_t size);
+    bool (*is_stale)(struct io_loop *loop, int fd); /* has an end, or bytes */
+    void (*end)(struct io_loop *loop, int fd); /* sends no more */
+    void (*close)(struct io_loop *loop, int fd, bool is_reset);
+    /* A socket that listens. */
+    int (*listen)(struct io_loop *loop, const struct io_endpoint *at,
+                  bool reuse_port);
+    int (*accept)(struct io_loop *loop, int fd, struct io_endpoint *peer_out);
+    uint16_t (*port)(struct io_loop *loop, int fd);
+};
+
+extern const struct io_net_ops io_net_socket;
+const struct io_net_ops *io_loop_net(const struct io_loop *loop);

@@ -1,0 +1,91 @@
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/cluster_world.h"
+
+static uint32_t add_tokens(int32_t *tokens, uint32_t count, uint32_t max,
+                           uint64_t key, uint32_t more)
+{
+    for (uint32_t i = 0; i < more && count < max; i++) {
+        tokens[count++] = (int32_t)(rng_at(key, 5, i) % CLUSTER_VOCABULARY);
+    }
+    return count;
+}
+
+/* One of a few beginnings, cut anywhere, and an end of its own. */
+static uint32_t draw_prompt(struct cluster *world, int32_t *tokens)
+{
+    struct rng *rng = &world->load_rng;
+    uint32_t max = world->prompt_max;
+    uint64_t stem = rng_below(rng, world->stem_count);
+    uint32_t length = cluster_chance(rng, 300)
+                          ? cluster_range(rng, 1, world->stem_tokens)
+                          : world->stem_tokens;
+    uint32_t count =
+        add_tokens(tokens, 0, max, rng_at(world->hash.seed, 7, stem), length);
+    uint32_t more = cluster_range(rng, 0, 1 + max / 2);
+    return add_tokens(tokens, count, max, rng_next(rng), more);
+}
+
+/* What the model says to this prompt alone; a stop token taken from it. */
+static void foresee(struct cluster *world, struct cluster_request *request)
+{
+    request->length = request->max_new;
+    for (uint32_t i = 0; i < request->max_new; i++) {
+        uint32_t count = request->prompt_count + i;
+        request->tokens[count] =
+            model_hash_next(&world->hash, request->tokens, count);
+    }
+    if (!cluster_chance(&world->load_rng, 200)) {
+        return;
+    }
+    const int32_t *answer = request->tokens + request->prompt_count;
+    uint32_t at = (uint32_t)rng_below(&world->load_rng, request->max_new);
+    uint32_t first = 0;
+    while (answer[first] != answer[at]) {
+        first++;
+    }
+    request->length = first + 1;
+}
+
+static void arrive(struct cluster *world)
+{
+    struct rng *rng = &world->load_rng;
+    const struct cluster_hostility *bad = &world->hostility;
+    uint64_t now_ns = io_sim_now(world->io);
+    struct cluster_request *request = &world->requests[world->request_count];
+    *request = (struct cluster_request){.index = world->request_count++,
+                                        .start_ns = now_ns};
+    request->tokens =
+        mem_new_array(world->prompt_max + world->output_max, sizeof(int32_t));
+    request->prompt_count = draw_prompt(world, request->tokens);
+    request->max_new = cluster_range(rng, 1, world->output_max);
+    request->is_stream = cluster_chance(rng, 512);
+    foresee(world, request);
+    if (cluster_chance(rng, bad->cancel)) {
+        request->cancel_ns = now_ns + 1 + rng_below(rng, 400 * CLUSTER_MS);
+    }
+    if (cluster_chance(rng, bad->deadline)) {
+        request->deadline_ns = now_ns + 1 + rng_below(rng, 3000 * CLUSTER_MS);
+    }
+    world->summary.requests++;
+    cluster_say(world, "request %u prompt %u new %u length %u", request->index,
+                request->prompt_count, request->max_new, request->length);
+    cluster_front_start(world, request);
+}
+
+uint64_t cluster_load_ns(const struct cluster *world)
+{
+    bool is_over = world->request_count == world->request_max;
+    return is_over ? UINT64_MAX : world->next_arrival_ns;
+}
+
+void cluster_load_step(struct cluster *world)
+{
+    while (cluster_load_ns(world) <= io_sim_now(world->io)) {
+        arrive(world);
+        world->next_arrival_ns =
+            io_sim_now(world->io) + 1 +
+            rng_below(&world->load_rng, world->arrival_ns_max);
+    }
+}
