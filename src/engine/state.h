@@ -1,6 +1,7 @@
 #pragma once
 /* engine/state: the insides of the core, for its own files only:
- *   core.c          life, commands, outbox
+ *   core.c          life, steps, outbox
+ *   command.c       what serve asks
  *   item.c          items, lanes, answers
  *   admit.c         what may be asked of us
  *   units.c         what there is to schedule

@@ -96,9 +96,9 @@ static void turn(struct io_loop *loop, uint64_t wait_ns_max)
     }
     /* ONCE in any case: else a descriptor that stays readable until a deferred
      * task reads it would keep the call, and so the task, for ever. */
-    int code = event_base_loop(body->events,
-                               EVLOOP_NO_EXIT_ON_EMPTY | EVLOOP_ONCE |
-                                   (is_waiting ? 0 : EVLOOP_NONBLOCK));
+    int code =
+        event_base_loop(body->events, EVLOOP_NO_EXIT_ON_EMPTY | EVLOOP_ONCE |
+                                          (is_waiting ? 0 : EVLOOP_NONBLOCK));
     CHECK(code >= 0);
     if (is_limited) {
         event_del(&body->limit_event);

@@ -30,6 +30,22 @@ struct kv_range kv_life_stale(const struct kv_life *life,
     return range;
 }
 
+struct kv_range kv_life_scratch(const struct kv_life *life,
+                                uint32_t tokens_per_block, uint32_t history,
+                                uint32_t capacity, uint32_t rewind_max)
+{
+    uint32_t kept = capacity > rewind_max ? capacity - rewind_max : 0;
+    struct kv_range range = kv_life_stale(life, tokens_per_block, kept);
+    uint32_t first = kv_blocks_of(history, tokens_per_block);
+    uint32_t end = kv_blocks_of(capacity, tokens_per_block);
+    range.first = range.first > first ? range.first : first;
+    range.end = smaller(range.end, end);
+    if (range.end < range.first) {
+        range.end = range.first;
+    }
+    return range;
+}
+
 uint32_t kv_life_blocks_max(const struct kv_life *life,
                             uint32_t tokens_per_block, uint32_t tokens,
                             uint32_t step_max)

@@ -115,9 +115,9 @@ static enum err open_transfer(struct worker *worker, struct why *why)
 /* Pools, and what moves their pages to others. */
 static enum err open_pools(struct worker *worker, struct why *why)
 {
-    enum err code = node_backend_open(worker->config, worker->incarnation,
-                                      buf_span(&worker->key), why,
-                                      &worker->moves);
+    enum err code =
+        node_backend_open(worker->config, worker->incarnation,
+                          buf_span(&worker->key), why, &worker->moves);
     if (code == OK) {
         code = node_pools_take(&worker->pools, &worker->file.limits,
                                worker->moves.backend, why);

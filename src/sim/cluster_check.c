@@ -134,10 +134,9 @@ static void check_sent(struct cluster_worker *worker,
                        const struct transfer_command *command)
 {
     struct cluster *world = worker->world;
-    int32_t wrong = cluster_pages_compare(world, &worker->pool,
-                                          owner_of(world, command->rid),
-                                          command->pages[0],
-                                          command->block_count);
+    int32_t wrong = cluster_pages_compare(
+        world, &worker->pool, owner_of(world, command->rid), command->pages[0],
+        command->block_count);
     if (wrong >= 0) {
         cluster_fail(world, "worker %u sends rid %lld with block %d wrong",
                      worker->index, (long long)command->rid, wrong);

@@ -70,6 +70,25 @@ static void stale_blocks_are_those_nobody_sees(void **state)
     }
 }
 
+/* [engine T3] The example and its variants. */
+static void scratch_is_stale_at_the_end_of_the_step(void **state)
+{
+    (void)state;
+    struct kv_life life = {8, 0};
+    struct kv_range range = kv_life_scratch(&life, 4, 8, 32, 0);
+    assert_int_equal(range.first, 2);
+    assert_int_equal(range.end, 6);
+    range = kv_life_scratch(&life, 4, 8, 32, 6);
+    assert_int_equal(range.first, 2);
+    assert_int_equal(range.end, 4);
+    range = kv_life_scratch(&life, 4, 0, 16, 0);
+    assert_int_equal(range.first, 0);
+    assert_int_equal(range.end, 2);
+    assert_int_equal(kv_range_count(kv_life_scratch(&life, 4, 8, 12, 20)), 0);
+    assert_int_equal(
+        kv_range_count(kv_life_scratch(&(struct kv_life){0}, 4, 0, 99, 0)), 0);
+}
+
 static void blocks_round_up_without_overflow(void **state)
 {
     (void)state;
@@ -110,6 +129,7 @@ int main(void)
         cmocka_unit_test(stale_ranges_are_as_tabled),
         cmocka_unit_test(full_attention_is_never_stale),
         cmocka_unit_test(stale_blocks_are_those_nobody_sees),
+        cmocka_unit_test(scratch_is_stale_at_the_end_of_the_step),
         cmocka_unit_test(blocks_round_up_without_overflow),
         cmocka_unit_test(blocks_max_is_reached_and_not_passed),
     };
