@@ -135,7 +135,11 @@ static enum err decode_bytes(struct span bytes, struct why *why,
         return why_say(why, ERR_INVALID, "is damaged");
     }
     at = bytes.data + 1;
-    opaque_out->incarnation = take(&at, 8);
+    uint64_t incarnation = take(&at, 8);
+    if (incarnation == 0) { /* to a receiver that is whoever answers */
+        return why_say(why, ERR_INVALID, "names no worker");
+    }
+    opaque_out->incarnation = incarnation;
     opaque_out->rid = (int64_t)take(&at, 8);
     opaque_out->attempt = (uint32_t)take(&at, 4);
     opaque_out->prompt_tokens = (uint32_t)take(&at, 4);
