@@ -34,7 +34,6 @@ struct config_route {
     char internal_auth_key[256];
     char api_key[256]; /* --api-key: clients must send it as a bearer token */
     char cors_origin[256]; /* "": no CORS headers; "*" or one origin */
-    bool strict_internal_auth;
     uint64_t max_body_bytes;
     uint32_t max_header_bytes;
     uint32_t max_inflight; /* 0: derived from open files */

@@ -66,6 +66,18 @@ static void say_loading(void *context, const char *what)
     fflush(stdout);
 }
 
+static void warn_of_host(const struct config_worker *config)
+{
+    bool is_any =
+        strcmp(config->host, "0.0.0.0") == 0 || strcmp(config->host, "::") == 0;
+    if (is_any && config->advertise[0] == 0) {
+        log_warn("worker",
+                 "--host %s without --advertise: peers on other hosts are told "
+                 "to fetch KV from %s, which is themselves",
+                 config->host, config->host);
+    }
+}
+
 static enum err create_transfer(struct worker *worker, struct why *why)
 {
     const struct config_worker *config = worker->config;
@@ -92,6 +104,7 @@ static enum err create_transfer(struct worker *worker, struct why *why)
         options.groups[i] =
             (struct transfer_group){.pool = views[i], .life = shape->lives[i]};
     }
+    warn_of_host(config);
     return transfer_create(&options, why, &worker->transfer);
 }
 

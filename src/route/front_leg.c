@@ -206,6 +206,31 @@ void front_leg_note_end(struct front_session *session, enum route_leg_kind kind,
     }
 }
 
+/* What only the hand-off can be at fault for is no client's error: it has not
+ * sent any of it. */
+static bool is_handoff_refused(const struct front_session *session)
+{
+    static const char PARAM[] = "\"param\":\"disaggregated_params\"";
+    const struct buf *answer = &session->answer;
+    return session->status == 401 || session->status == 403 ||
+           (session->call_kind == ROUTE_LEG_GENERATION &&
+            session->status == 400 &&
+            memmem(answer->data, answer->size, PARAM, sizeof(PARAM) - 1) !=
+                NULL);
+}
+
+static void say_handoff_refused(struct front_session *session)
+{
+    const char *server =
+        session->front->pool.servers[session->call_server].name;
+    struct buf *message = &session->message;
+    log_error("route", "%s refused a hand-off: %.*s", server,
+              (int)message->size, (const char *)message->data);
+    buf_reset(message);
+    buf_add_string(message, "a worker refused the hand-off of another; the "
+                            "front end's log says why");
+}
+
 static void finish_leg(struct front_session *session, enum http_call_end end,
                        const char *text)
 {
@@ -224,6 +249,10 @@ static void finish_leg(struct front_session *session, enum http_call_end end,
     };
     front_leg_note_end(session, session->call_kind, session->call_server,
                        session->call_start_ns, &event.outcome, text);
+    if (end == HTTP_CALL_COMPLETE && is_handoff_refused(session)) {
+        say_handoff_refused(session);
+        event.outcome.status = 502;
+    }
     bool is_good_context = end == HTTP_CALL_COMPLETE &&
                            session->status == 200 &&
                            session->call_kind == ROUTE_LEG_CONTEXT;

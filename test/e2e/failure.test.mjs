@@ -216,7 +216,7 @@ test('two mixed workers do not wait for each other', async () => {
   const { route, serve } = await import('./lib/cluster.mjs');
   const workers = [await serve(['--strict-internal-auth', 'false']), await serve(['--strict-internal-auth', 'false'])];
   const ports = workers.map((w) => w.port);
-  const front = await route(ports, ports, [], { yaml: 'strict_internal_auth: false\n' });
+  const front = await route(ports, ports);
   try {
     const started = Date.now();
     const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => post(front.port, '/v1/completions', { model: 'demo', prompt: longPrompt(i + 50), max_tokens: 4, temperature: 0, ignore_eos: true })));

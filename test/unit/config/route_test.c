@@ -35,7 +35,6 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(config.schedule_style, CONFIG_ROUTE_CONTEXT_FIRST);
     assert_false(config.allow_request_chat_template);
     assert_false(config.gen_strip_message_history);
-    assert_true(config.strict_internal_auth);
     assert_int_equal(config.max_body_bytes, 64u << 20);
     assert_int_equal(config.max_header_bytes, 65536);
     assert_true(config.connect_timeout_s == 5);

@@ -372,6 +372,35 @@ static void a_worker_error_keeps_its_status(void **state)
     mock_end(&c);
 }
 
+/* What only the hand-off can be at fault for is no client's error, and its words
+ * name fields that the client never sent. */
+static void a_refused_hand_off_is_a_502(void **state)
+{
+    static const struct mock_step REFUSALS[] = {
+        {.status = 403, .body = "{\"message\":\"x-trtllm-disagg-auth: no\"}"},
+        {.status = 401, .body = "{\"message\":\"x-trtllm-disagg-auth: no\"}"},
+        {.status = 400,
+         .body = "{\"error\":{\"message\":\"encoded_opaque_state: made for "
+                 "others\",\"param\":\"disaggregated_params\"}}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(REFUSALS) / sizeof(REFUSALS[0]); i++) {
+        struct mock_cluster c;
+        struct mock_reply reply;
+        mock_prepare(&c);
+        mock_add(&c.ctx, (struct mock_step){.body = CTX_CHAT});
+        mock_add(&c.gen, REFUSALS[i]);
+        begin(&c);
+        mock_ask(&c, "POST", "/v1/chat/completions", CHAT, &reply);
+        assert_int_equal(reply.status, 502);
+        assert_has(buf_string(&reply.body), "refused the hand-off");
+        assert_null(strstr(buf_string(&reply.body), "x-trtllm"));
+        assert_null(strstr(buf_string(&reply.body), "opaque"));
+        buf_finish(&reply.body);
+        mock_end(&c);
+    }
+}
+
 /* [serve T20] nobody is ready: 503 with Retry-After, and health says so. */
 static void without_workers_the_answer_is_503(void **state)
 {
@@ -1017,6 +1046,7 @@ int main(void)
         cmocka_unit_test(a_stream_fails_visibly),
         cmocka_unit_test(an_empty_stream_is_a_502),
         cmocka_unit_test(a_worker_error_keeps_its_status),
+        cmocka_unit_test(a_refused_hand_off_is_a_502),
         cmocka_unit_test(without_workers_the_answer_is_503),
         cmocka_unit_test(internal_fields_are_refused),
         cmocka_unit_test(a_torn_abort_is_said_again),
