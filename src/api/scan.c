@@ -134,10 +134,11 @@ static enum err scan_members(struct api_walk *walk, struct why *why,
     }
 }
 
-enum err api_scan(struct span body, struct why *why,
-                  struct api_object *object_out)
+static enum err scan(struct span body, bool allows_nul, struct why *why,
+                     struct api_object *object_out)
 {
     struct api_walk walk = api_walk_of(body);
+    walk.allows_nul = allows_nul;
     api_walk_blank(&walk);
     if (!api_walk_is_at(&walk, '{')) {
         api_walk_fail(&walk, "an object is expected");
@@ -158,6 +159,18 @@ enum err api_scan(struct span body, struct why *why,
     return api_walk_end(&walk) ? OK : api_walk_say(&walk, why);
 }
 
+enum err api_scan(struct span body, struct why *why,
+                  struct api_object *object_out)
+{
+    return scan(body, false, why, object_out);
+}
+
+enum err api_scan_answer(struct span body, struct why *why,
+                         struct api_object *object_out)
+{
+    return scan(body, true, why, object_out);
+}
+
 const struct api_member *api_find(const struct api_object *object,
                                   const char *key)
 {
@@ -175,6 +188,7 @@ enum err api_scan_value(struct span text, struct why *why,
                         struct api_json *value_out)
 {
     struct api_walk walk = api_walk_of(text);
+    walk.allows_nul = true;
     api_walk_blank(&walk);
     const uint8_t *begin = walk.at;
     enum api_json_kind kind;
@@ -195,13 +209,14 @@ enum err api_scan_object(struct api_json value, struct why *why,
     if (value.kind != API_JSON_OBJECT) {
         return why_say(why, ERR_INVALID, "must be an object");
     }
-    return api_scan(value.text, why, object_out);
+    return scan(value.text, true, why, object_out); /* who needs it has asked */
 }
 
 /* Stands on what comes next in an array or object, or on its end. */
 static struct api_walk walk_from(struct api_json container, size_t cursor)
 {
     struct api_walk walk = api_walk_of(container.text);
+    walk.allows_nul = true;
     walk.at += cursor + (cursor == 0);
     api_walk_blank(&walk);
     if (cursor > 0 && api_walk_is_at(&walk, ',')) {

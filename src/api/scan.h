@@ -46,6 +46,10 @@ struct api_object {
  * "model: is given twice". */
 MUST_USE enum err api_scan(struct span body, struct why *why,
                            struct api_object *object_out);
+/* The same for what a worker says: a token may be the character NUL, which no
+ * request may hold. So may the values that are read out of it. */
+MUST_USE enum err api_scan_answer(struct span body, struct why *why,
+                                  struct api_object *object_out);
 /* NULL: absent. */
 const struct api_member *api_find(const struct api_object *object,
                                   const char *key);

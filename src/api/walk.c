@@ -8,7 +8,7 @@ struct api_walk api_walk_of(struct span text)
 {
     return (struct api_walk){text.data, text.data,
                              text.data == NULL ? NULL : text.data + text.size,
-                             NULL};
+                             NULL, false};
 }
 
 bool api_walk_fail(struct api_walk *walk, const char *wrong)
@@ -65,7 +65,7 @@ static bool walk_unicode(struct api_walk *walk)
     if (unit < 0) {
         return api_walk_fail(walk, "\\u needs four hexadecimal digits");
     }
-    if (unit == 0) {
+    if (unit == 0 && !walk->allows_nul) {
         return api_walk_fail(walk, "the character NUL is not allowed");
     }
     if (unit >= 0xdc00 && unit <= 0xdfff) {

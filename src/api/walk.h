@@ -15,6 +15,7 @@ struct api_walk {
     const uint8_t *at;
     const uint8_t *end;
     const char *wrong; /* what stopped it, static text; NULL: nothing */
+    bool allows_nul; /* \u0000 in a string is no fault */
 };
 
 struct api_walk api_walk_of(struct span text);

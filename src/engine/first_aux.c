@@ -1,5 +1,7 @@
 /* engine/first_aux: first tokens that travel with the last slice of a
  * generation-first prompt, from sampler to sampler's result (transfer.md 1.5). */
+#include <string.h>
+
 #include "base/check.h"
 #include "base/mem.h"
 #include "engine/state.h"
@@ -24,6 +26,17 @@ static void fill_first(const struct sampler_result *result,
     first->top_count = tops;
 }
 
+_Static_assert(sizeof(((struct transfer_aux *)NULL)->prompt_digest) ==
+                   PREFIX_PROMPT_DIGEST_SIZE,
+               "the prompt's name has its place");
+
+static void digest_of(const struct engine_request *request,
+                      uint8_t out[PREFIX_PROMPT_DIGEST_SIZE])
+{
+    prefix_prompt_digest(&request->scope, request->prompt,
+                         request->prompt_count, out);
+}
+
 struct transfer_aux *first_aux_make(const struct item *item,
                                     const struct first_token *firsts,
                                     uint32_t count)
@@ -33,6 +46,7 @@ struct transfer_aux *first_aux_make(const struct item *item,
     aux->prompt_tokens = item->request->prompt_count;
     aux->cached_tokens = item->journey.cached_tokens;
     aux->choice_count = count;
+    digest_of(item->request, aux->prompt_digest);
     for (uint32_t i = 0; i < count; i++) {
         CHECK(firsts[i].choice == i);
         aux->firsts[i].token = firsts[i].token;
@@ -91,6 +105,13 @@ enum err first_aux_check(const struct engine_core *core,
                        "cached, not of %u",
                        aux->prompt_tokens, aux->cached_tokens,
                        request->prompt_count);
+    }
+    /* A rid says which request was meant, not what was computed under it. */
+    uint8_t digest[PREFIX_PROMPT_DIGEST_SIZE];
+    digest_of(request, digest);
+    if (memcmp(digest, aux->prompt_digest, sizeof(digest)) != 0) {
+        return why_say(why, ERR_INVALID,
+                       "the sender computed another prompt under this id");
     }
     for (uint32_t i = 0; i < aux->choice_count; i++) {
         enum err err = check_first(core, &aux->firsts[i], i, why);

@@ -35,6 +35,16 @@ size_t prefix_scope_encode(const struct prefix_scope_id *id,
     return size;
 }
 
+void prefix_prompt_digest(const struct prefix_scope_id *id, const int32_t *ids,
+                          size_t count, uint8_t out[PREFIX_PROMPT_DIGEST_SIZE])
+{
+    uint8_t scope[PREFIX_SCOPE_BYTES_MAX];
+    uint8_t key[DIGEST_SHA256_SIZE];
+    digest_sha256(span_of(scope, prefix_scope_encode(id, scope)), key);
+    digest_blake3(key, span_of(ids, count * sizeof(*ids)), out,
+                  PREFIX_PROMPT_DIGEST_SIZE);
+}
+
 uint64_t prefix_salt_id(const char *salt)
 {
     uint8_t digest[DIGEST_SHA256_SIZE];

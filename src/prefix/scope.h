@@ -24,6 +24,12 @@ struct prefix_scope_id {
 size_t prefix_scope_encode(const struct prefix_scope_id *id,
                            uint8_t out[PREFIX_SCOPE_BYTES_MAX]);
 
+/* Names a whole prompt in its scope, the same in every process: two workers
+ * that mean one request must agree on it. Any thread. */
+enum { PREFIX_PROMPT_DIGEST_SIZE = 16 };
+void prefix_prompt_digest(const struct prefix_scope_id *id, const int32_t *ids,
+                          size_t count, uint8_t out[PREFIX_PROMPT_DIGEST_SIZE]);
+
 /* The id of a cache_salt: the first 8 bytes, little-endian, of its SHA-256. Two
  * generations of servers exist (serve.md 3.3); the older one takes plain BLAKE3
  * instead. A mismatch means no hits for salted requests, nothing worse. */

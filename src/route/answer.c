@@ -94,7 +94,7 @@ static enum err scan_answer(struct span body, struct why *why,
                             struct api_object *object,
                             struct api_json *choices_out)
 {
-    if (api_scan(body, why, object) != OK) {
+    if (api_scan_answer(body, why, object) != OK) {
         return why_prefix(why, ERR_CORRUPT, "the worker's answer");
     }
     const struct api_member *choices = api_find(object, "choices");

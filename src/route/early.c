@@ -166,7 +166,7 @@ enum err route_answer_stream(struct span body, bool is_chat, bool wants_usage,
                              struct why *why, struct buf *out)
 {
     struct api_object object;
-    if (api_scan(body, why, &object) != OK) {
+    if (api_scan_answer(body, why, &object) != OK) {
         return why_prefix(why, ERR_CORRUPT, "the context answer");
     }
     struct telling telling = {&object, is_chat, out};

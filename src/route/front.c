@@ -8,6 +8,7 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "io/clock.h"
 #include "route/front_internal.h"
 #include "route/limits.h"
@@ -215,6 +216,8 @@ enum err route_front_open(const struct route_front_options *options,
     front->config = config;
     front->version = options->version;
     front->ids.node = (uint32_t)config->node_id;
+    /* Chance, so that front ends which share a node_id hardly ever meet. */
+    front->ids.process = (uint32_t)(rng_system() & 63);
     const char *no_retry = getenv("TRTLLM_DISAGG_NO_RETRY");
     front->is_retry_off = no_retry != NULL && strcmp(no_retry, "1") == 0;
     front->open_count_max = route_limits_open_max(config);

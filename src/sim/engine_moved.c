@@ -138,7 +138,7 @@ void sim_moved_scribble(struct sim_world *world,
 
 static void spoil(struct rng *rng, struct transfer_aux *aux)
 {
-    switch (rng_below(rng, 4)) {
+    switch (rng_below(rng, 5)) {
     case 0:
         aux->choice_count++;
         break;
@@ -147,6 +147,9 @@ static void spoil(struct rng *rng, struct transfer_aux *aux)
         break;
     case 2:
         aux->prompt_tokens++;
+        break;
+    case 3:
+        aux->prompt_digest[0] ^= 1;
         break;
     default:
         aux->firsts[aux->choice_count - 1].top_count = 1;
@@ -172,6 +175,8 @@ struct transfer_aux *sim_aux_draw(struct sim_world *world,
     struct transfer_aux *aux = mem_new(sizeof(*aux));
     aux->prompt_tokens = request->prompt_count;
     aux->choice_count = request->choice_count;
+    prefix_prompt_digest(&request->scope, request->tokens,
+                         request->prompt_count, aux->prompt_digest);
     for (uint32_t i = 0; i < request->choice_count; i++) {
         aux->firsts[i].token = request->tokens[request->prompt_count];
     }

@@ -1,5 +1,7 @@
 #include "transfer/aux.h"
 
+#include <string.h>
+
 #include "base/check.h"
 #include "base/mem.h"
 #include "wire/aux.h"
@@ -15,6 +17,7 @@ void transfer_aux_encode(const struct transfer_aux *aux, struct buf *out)
                             .cached_tokens = aux->cached_tokens,
                             .choice_count = aux->choice_count};
     CHECK(aux->choice_count <= WIRE_CHOICE_COUNT_MAX);
+    memcpy(wire.prompt_digest, aux->prompt_digest, sizeof(wire.prompt_digest));
     for (uint32_t i = 0; i < aux->choice_count; i++) {
         const struct transfer_first *from = &aux->firsts[i];
         struct wire_choice *to = &wire.choices[i];
@@ -34,6 +37,7 @@ static void fill(struct transfer_aux *aux, const struct wire_aux *wire)
     aux->prompt_tokens = wire->prompt_tokens;
     aux->cached_tokens = wire->cached_tokens;
     aux->choice_count = wire->choice_count;
+    memcpy(aux->prompt_digest, wire->prompt_digest, sizeof(aux->prompt_digest));
     for (uint32_t i = 0; i < wire->choice_count; i++) {
         const struct wire_choice *from = &wire->choices[i];
         struct transfer_first *to = &aux->firsts[i];

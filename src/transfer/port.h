@@ -41,6 +41,7 @@ struct transfer_aux {
     uint32_t prompt_tokens;
     uint32_t cached_tokens; /* of the prompt, found at the sender */
     uint32_t choice_count; /* 1 .. TRANSFER_CHOICE_COUNT_MAX */
+    uint8_t prompt_digest[16]; /* prefix_prompt_digest of what was computed */
     struct transfer_first {
         int32_t token;
         float logprob;

@@ -21,6 +21,7 @@ void wire_aux_encode(const struct wire_aux *aux, struct buf *out)
     wire_write_u32(out, aux->prompt_tokens);
     wire_write_u32(out, aux->cached_tokens);
     wire_write_u32(out, aux->choice_count);
+    buf_add(out, aux->prompt_digest, sizeof(aux->prompt_digest));
     for (uint32_t i = 0; i < aux->choice_count; i++) {
         const struct wire_choice *choice = &aux->choices[i];
         CHECK(choice->top_count <= WIRE_TOP_COUNT_MAX);
@@ -70,6 +71,10 @@ enum err wire_aux_decode(struct span body, struct why *why,
     aux.prompt_tokens = wire_read_u32(&reader);
     aux.cached_tokens = wire_read_u32(&reader);
     aux.choice_count = wire_read_u32(&reader);
+    struct span digest = wire_read_span(&reader, sizeof(aux.prompt_digest));
+    if (digest.size == sizeof(aux.prompt_digest)) {
+        memcpy(aux.prompt_digest, digest.data, digest.size);
+    }
     enum err err = OK;
     if (aux.choice_count == 0 || aux.choice_count > WIRE_CHOICE_COUNT_MAX) {
         err = why_say(why, ERR_INVALID, "aux: choice_count: out of bounds");

@@ -6,6 +6,7 @@
  *    0 u32 prompt_tokens      a choice: i32 token, u32 logprob (F32), u32
  *    4 u32 cached_tokens        top_count, then i32 token, u32 logprob each
  *    8 u32 choice_count
+ *   12 16 bytes that name the prompt
  *
  * Pure, any thread. */
 #include <stdint.h>
@@ -25,6 +26,7 @@ struct wire_aux {
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
     uint32_t choice_count;
+    uint8_t prompt_digest[16];
     struct wire_choice {
         struct wire_token first;
         uint32_t top_count;

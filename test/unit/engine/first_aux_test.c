@@ -56,24 +56,27 @@ static void what_cannot_be_is_named(void **state)
     struct engine_request *request = rig_request(1, 1, 20);
     struct item item = {.request = request};
     request->choice_count = 2;
-    const struct transfer_aux good = {
-        .prompt_tokens = 20,
-        .cached_tokens = 20,
-        .choice_count = 2,
-        .firsts = {{.token = 999}, {.top_count = 1}}};
-    struct transfer_aux bad[6] = {good, good, good, good, good, good};
-    static const char *const NAMES[6] = {"3 choices",       "of 21 tokens",
+    struct transfer_aux good = {.prompt_tokens = 20,
+                                .cached_tokens = 20,
+                                .choice_count = 2,
+                                .firsts = {{.token = 999}, {.top_count = 1}}};
+    prefix_prompt_digest(&request->scope, request->prompt, 20,
+                         good.prompt_digest);
+    struct transfer_aux bad[7] = {good, good, good, good, good, good, good};
+    static const char *const NAMES[7] = {"3 choices",       "of 21 tokens",
                                          "21 of them",      "first token -1",
-                                         "21 alternatives", "alternative 1000"};
+                                         "21 alternatives", "alternative 1000",
+                                         "another prompt"};
     bad[0].choice_count = 3;
     bad[1].prompt_tokens = 21;
     bad[2].cached_tokens = 21;
     bad[3].firsts[1].token = -1;
     bad[4].firsts[0].top_count = 21;
     bad[5].firsts[1].tops[0].token = 1000;
+    bad[6].prompt_digest[15] ^= 1;
     struct why why;
     assert_int_equal(first_aux_check(rig->core, &item, &good, &why), OK);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         assert_int_equal(first_aux_check(rig->core, &item, &bad[i], &why),
                          ERR_INVALID);
         assert_non_null(strstr(why.text, NAMES[i]));

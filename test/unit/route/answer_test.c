@@ -99,6 +99,27 @@ static void usage_shows_the_contexts_prompt(void **state)
     buf_finish(&out);
 }
 
+/* A token may be the character NUL: what a worker says of it goes on as it is,
+ * in a body, in its choices and as a stream. */
+static void an_answer_may_hold_nul(void **state)
+{
+    static const char ANSWER[] =
+        "{\"choices\":[{\"index\":0,\"text\":\"a\\u0000b\","
+        "\"finish_reason\":\"stop\"}]}";
+    struct buf out;
+    (void)state;
+    buf_init(&out, 65536);
+    assert_int_equal(
+        route_answer_clean(span_of_string(ANSWER), NULL, NULL, &out), OK);
+    assert_string_equal(buf_string(&out), ANSWER);
+    buf_reset(&out);
+    assert_int_equal(
+        route_answer_stream(span_of_string(ANSWER), false, false, NULL, &out),
+        OK);
+    assert_non_null(strstr(buf_string(&out), "\"a\\u0000b\""));
+    buf_finish(&out);
+}
+
 /* [serve T27] text, and tool calls with their places. */
 static void an_answer_is_told_as_a_stream(void **state)
 {
@@ -141,6 +162,7 @@ int main(void)
         cmocka_unit_test(one_open_choice_keeps_all_open),
         cmocka_unit_test(odd_answers_are_corrupt),
         cmocka_unit_test(usage_shows_the_contexts_prompt),
+        cmocka_unit_test(an_answer_may_hold_nul),
         cmocka_unit_test(an_answer_is_told_as_a_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@ static struct wire_aux example(void)
     return (struct wire_aux){.prompt_tokens = 1000,
                              .cached_tokens = 64,
                              .choice_count = 2,
+                             .prompt_digest = {1, 2, 3, [15] = 255},
                              .choices = {{.first = {7, -0.5f},
                                           .top_count = 2,
                                           .tops = {{7, -0.5f}, {9, -INFINITY}}},
@@ -97,10 +98,10 @@ static void fields_out_of_bounds_are_named(void **state)
     expect_bad(8, 0, "choice_count");
     expect_bad(8, WIRE_CHOICE_COUNT_MAX + 1, "choice_count");
     expect_bad(8, UINT32_MAX, "choice_count");
-    expect_bad(12, 0x80000000u, "token");
-    expect_bad(16, 0x7fc00000u, "logprob");
-    expect_bad(20, WIRE_TOP_COUNT_MAX + 1, "top_count");
-    expect_bad(24, UINT32_MAX, "token");
+    expect_bad(28, 0x80000000u, "token");
+    expect_bad(32, 0x7fc00000u, "logprob");
+    expect_bad(36, WIRE_TOP_COUNT_MAX + 1, "top_count");
+    expect_bad(40, UINT32_MAX, "token");
 }
 
 int main(void)
