@@ -99,46 +99,13 @@ static void rest_over(void *context)
     io_watch_set(listener->watch, IO_READABLE);
 }
 
-static enum err bind_error(const struct io_listener_options *options,
-                           struct why *why)
-{
-    if (errno == EADDRINUSE) {
-        return why_say(why, ERR_IO, "port %u is in use", options->port);
-    }
-    if (errno == EACCES) {
-        return why_say(why, ERR_IO, "port %u needs privileges", options->port);
-    }
-    if (errno == EADDRNOTAVAIL) {
-        return why_say(why, ERR_IO, "host %s is no address of this machine",
-                       options->host);
-    }
-    return why_say(why, ERR_IO, "cannot listen on %s port %u: %s",
-                   options->host, options->port, strerror(errno));
-}
-
-static enum err open_socket(struct io_loop *loop,
-                            const struct io_listener_options *options,
-                            struct why *why, int *fd_out)
-{
-    struct io_endpoint at;
-    enum err e = io_resolve(options->host, options->port, why, &at);
-    if (e != OK) {
-        return e;
-    }
-    int fd = io_loop_net(loop)->listen(loop, &at, options->reuse_port);
-    if (fd < 0) {
-        return bind_error(options, why);
-    }
-    *fd_out = fd;
-    return OK;
-}
-
 enum err io_listener_open(struct io_loop *loop,
                           const struct io_listener_options *options,
                           struct why *why, struct io_listener **listener_out)
 {
     int fd = -1;
-    enum err e = open_socket(loop, options, why, &fd);
+    enum err e = io_net_listen(io_loop_net(loop), loop, options->host,
+                               options->port, options->reuse_port, why, &fd);
     if (e != OK) {
         return e;
     }

@@ -31,5 +31,11 @@ struct io_net_ops {
     uint16_t (*port)(struct io_loop *loop, int fd);
 };
 
+/* Asks nothing of a loop: NULL will do. */
 extern const struct io_net_ops io_net_socket;
 const struct io_net_ops *io_loop_net(const struct io_loop *loop);
+/* Resolves and listens. ERR_IO with "port 8000 is in use" and the like. */
+MUST_USE enum err io_net_listen(const struct io_net_ops *net,
+                                struct io_loop *loop, const char *host,
+                                uint16_t port, bool reuse_port, struct why *why,
+                                int *fd_out);

@@ -8,74 +8,22 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "io/resolve.h"
+#include "io/net.h"
 
 _Static_assert((int)IO_SOCKET_TEXT_SIZE == (int)IO_ENDPOINT_TEXT_SIZE,
                "one text");
-enum { BACKLOG = 4096, IDLE_S = 30, PROBE_S = 10, PROBES = 3 };
-
-static enum err bind_error(const struct io_socket_listen *options,
-                           struct why *why)
-{
-    if (errno == EADDRINUSE) {
-        return why_say(why, ERR_IO, "port %u is in use", options->port);
-    }
-    if (errno == EACCES) {
-        return why_say(why, ERR_IO, "port %u needs privileges", options->port);
-    }
-    if (errno == EADDRNOTAVAIL) {
-        return why_say(why, ERR_IO, "host %s is no address of this machine",
-                       options->host);
-    }
-    return why_say(why, ERR_IO, "cannot listen on %s port %u: %s",
-                   options->host, options->port, strerror(errno));
-}
-
-static enum err open_socket(const char *host, uint16_t port, struct why *why,
-                            struct io_endpoint *at_out, int *fd_out)
-{
-    enum err err = io_resolve(host, port, why, at_out);
-    if (err) {
-        return err;
-    }
-    int fd = socket(at_out->address.ss_family,
-                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return why_say(why, ERR_IO, "socket: %s", strerror(errno));
-    }
-    *fd_out = fd;
-    return OK;
-}
+enum { IDLE_S = 30, PROBE_S = 10, PROBES = 3 };
 
 enum err io_socket_listen(const struct io_socket_listen *options,
                           struct why *why, int *fd_out)
 {
-    struct io_endpoint at;
-    int fd = -1;
-    enum err err = open_socket(options->host, options->port, why, &at, &fd);
-    if (err) {
-        return err;
-    }
-    int on = 1;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-        (options->reuse_port &&
-         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) ||
-        bind(fd, (const struct sockaddr *)&at.address, at.size) != 0 ||
-        listen(fd, BACKLOG) != 0) {
-        err = bind_error(options, why);
-        close(fd);
-        return err;
-    }
-    *fd_out = fd;
-    return OK;
+    return io_net_listen(&io_net_socket, NULL, options->host, options->port,
+                         false, why, fd_out);
 }
 
 uint16_t io_socket_port(int fd)
 {
-    struct io_endpoint at = {.size = sizeof(at.address)};
-    int code = getsockname(fd, (struct sockaddr *)&at.address, &at.size);
-    CHECK(code == 0);
-    return io_endpoint_port(&at);
+    return io_net_socket.port(NULL, fd);
 }
 
 static void set_option(int fd, int level, int name, int value)
@@ -116,9 +64,13 @@ enum err io_socket_connect(const char *host, uint16_t port, struct why *why,
 {
     struct io_endpoint at;
     int fd = -1;
-    enum err err = open_socket(host, port, why, &at, &fd);
+    enum err err = io_resolve(host, port, why, &at);
     if (err) {
         return err;
+    }
+    fd = io_net_socket.open(NULL, &at);
+    if (fd < 0) {
+        return why_say(why, ERR_IO, "socket: %s", strerror(errno));
     }
     tune(fd);
     if (connect(fd, (const struct sockaddr *)&at.address, at.size) != 0 &&
@@ -134,11 +86,7 @@ enum err io_socket_connect(const char *host, uint16_t port, struct why *why,
 
 enum err io_socket_connected(int fd, struct why *why)
 {
-    int code = 0;
-    socklen_t size = sizeof(code);
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0) {
-        code = errno;
-    }
+    int code = io_net_socket.error(NULL, fd);
     return code == 0
                ? OK
                : why_say(why, ERR_IO, "cannot connect: %s", strerror(code));

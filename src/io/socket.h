@@ -16,7 +16,6 @@ enum { IO_SOCKET_PARTS_MAX = 1024 }; /* of one send or receive */
 struct io_socket_listen {
     const char *host;
     uint16_t port; /* 0: any free one */
-    bool reuse_port;
 };
 /* ERR_IO with "port 8000 is in use" and the like. */
 MUST_USE enum err io_socket_listen(const struct io_socket_listen *options,

@@ -1,0 +1,37 @@
+#include "io/net.h"
+
+#include <errno.h>
+#include <string.h>
+
+static enum err bind_error(const char *host, uint16_t port, struct why *why)
+{
+    if (errno == EADDRINUSE) {
+        return why_say(why, ERR_IO, "port %u is in use", port);
+    }
+    if (errno == EACCES) {
+        return why_say(why, ERR_IO, "port %u needs privileges", port);
+    }
+    if (errno == EADDRNOTAVAIL) {
+        return why_say(why, ERR_IO, "host %s is no address of this machine",
+                       host);
+    }
+    return why_say(why, ERR_IO, "cannot listen on %s port %u: %s", host, port,
+                   strerror(errno));
+}
+
+enum err io_net_listen(const struct io_net_ops *net, struct io_loop *loop,
+                       const char *host, uint16_t port, bool reuse_port,
+                       struct why *why, int *fd_out)
+{
+    struct io_endpoint at;
+    enum err err = io_resolve(host, port, why, &at);
+    if (err != OK) {
+        return err;
+    }
+    int fd = net->listen(loop, &at, reuse_port);
+    if (fd < 0) {
+        return bind_error(host, port, why);
+    }
+    *fd_out = fd;
+    return OK;
+}
