@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/poller.h"
+#include "transfer/decorate.h"
 #include "wire/bytes.h"
 
 enum { BLOB_MAGIC = 0x4f545541, CRC_SIZE = 4 };
@@ -17,13 +18,6 @@ struct body {
     struct transfer_backend *far;
     struct io_poller *poller; /* of both descriptors */
     uint32_t turn;
-};
-
-struct peer {
-    struct transfer_backend_peer base;
-    struct transfer_backend_peer *inner;
-    uint32_t write_count;
-    bool is_closed;
 };
 
 static struct body *body_of(const struct transfer_backend *backend)
@@ -184,27 +178,8 @@ static enum err peer_open(struct transfer_backend *backend, struct span blob,
     if (err) {
         return err;
     }
-    struct peer *peer = mem_new(sizeof(*peer));
-    peer->base.backend = backend;
-    peer->inner = inner;
-    *peer_out = &peer->base;
+    *peer_out = transfer_inner_peer_create(backend, inner);
     return OK;
-}
-
-static void peer_close(struct transfer_backend_peer *base)
-{
-    struct peer *peer = (struct peer *)base;
-    CHECK(!peer->is_closed);
-    peer->is_closed = true;
-    transfer_backend_peer_close(peer->inner);
-    if (peer->write_count == 0) {
-        mem_free(peer);
-    }
-}
-
-static const char *peer_lane(const struct transfer_backend_peer *base)
-{
-    return transfer_backend_peer_lane(((const struct peer *)base)->inner);
 }
 
 static enum transfer_toucher lane_toucher(
@@ -249,20 +224,7 @@ static void start_write(struct transfer_backend *backend,
                         struct transfer_write *write)
 {
     (void)backend;
-    struct peer *peer = (struct peer *)write->peer;
-    CHECK(!peer->is_closed);
-    peer->write_count++;
-    transfer_backend_pass(peer->inner->backend, write, peer->inner);
-}
-
-static struct transfer_write *give_back(struct transfer_write *write)
-{
-    transfer_backend_take_back(write);
-    struct peer *peer = (struct peer *)write->peer;
-    if (--peer->write_count == 0 && peer->is_closed) {
-        mem_free(peer);
-    }
-    return write;
+    transfer_inner_peer_pass(write);
 }
 
 static struct transfer_write *poll_once(struct transfer_backend *backend,
@@ -280,7 +242,8 @@ static struct transfer_write *poll_once(struct transfer_backend *backend,
         is_busy |= is_one_busy;
         if (write != NULL) {
             *is_busy_out = true; /* the other was perhaps not asked */
-            return give_back(write);
+            transfer_inner_peer_take_back(write);
+            return write;
         }
     }
     *is_busy_out = is_busy;
@@ -310,8 +273,8 @@ static const struct transfer_backend_ops ops = {
     .config = config,
     .export_pool = export_pool,
     .peer_open = peer_open,
-    .peer_close = peer_close,
-    .peer_lane = peer_lane,
+    .peer_close = transfer_inner_peer_close,
+    .peer_lane = transfer_inner_peer_lane,
     .lane_toucher = lane_toucher,
     .authorise = authorise,
     .revoke = revoke,

@@ -29,13 +29,6 @@ struct body {
     struct flight flights[TRANSFER_TRACE_COUNT];
 };
 
-struct peer {
-    struct transfer_backend_peer base;
-    struct transfer_backend_peer *inner;
-    uint32_t write_count;
-    bool is_closed;
-};
-
 /* -------- the recorder -------- */
 
 struct transfer_trace *transfer_trace_create(void)
@@ -146,27 +139,8 @@ static enum err peer_open(struct transfer_backend *backend, struct span blob,
     if (err) {
         return err;
     }
-    struct peer *peer = mem_new(sizeof(*peer));
-    peer->base.backend = backend;
-    peer->inner = inner;
-    *peer_out = &peer->base;
+    *peer_out = transfer_inner_peer_create(backend, inner);
     return OK;
-}
-
-static void peer_close(struct transfer_backend_peer *base)
-{
-    struct peer *peer = (struct peer *)base;
-    CHECK(!peer->is_closed);
-    peer->is_closed = true;
-    transfer_backend_peer_close(peer->inner);
-    if (peer->write_count == 0) {
-        mem_free(peer);
-    }
-}
-
-static const char *peer_lane(const struct transfer_backend_peer *base)
-{
-    return transfer_backend_peer_lane(((const struct peer *)base)->inner);
 }
 
 static uint64_t bytes_of(const struct transfer_write *write)
@@ -185,12 +159,11 @@ static void follow(struct body *body, const struct transfer_write *write)
     if (body->flight_count == TRANSFER_TRACE_COUNT) {
         return;
     }
-    const struct peer *peer = (const struct peer *)write->peer;
     body->flights[body->flight_count++] = (struct flight){
         .write = write,
         .record = {.number = body->number,
                    .token = write->token,
-                   .lane = transfer_backend_peer_lane(peer->inner),
+                   .lane = transfer_backend_peer_lane(write->peer),
                    .bytes = bytes_of(write),
                    .piece_count = write->piece_count,
                    .handed_ns = io_clock_now_ns()},
@@ -202,11 +175,8 @@ static void start_write(struct transfer_backend *backend,
                         struct transfer_write *write)
 {
     struct body *body = body_of(backend);
-    struct peer *peer = (struct peer *)write->peer;
-    CHECK(!peer->is_closed);
-    peer->write_count++;
     follow(body, write);
-    transfer_backend_pass(body->base.next, write, peer->inner);
+    transfer_inner_peer_pass(write);
 }
 
 static void note_begun(struct body *body)
@@ -246,11 +216,7 @@ static struct transfer_write *poll_once(struct transfer_backend *backend,
         return NULL;
     }
     note_back(body, write);
-    transfer_backend_take_back(write);
-    struct peer *peer = (struct peer *)write->peer;
-    if (--peer->write_count == 0 && peer->is_closed) {
-        mem_free(peer);
-    }
+    transfer_inner_peer_take_back(write);
     return write;
 }
 
@@ -263,8 +229,8 @@ struct transfer_backend *transfer_backend_trace_create(
     struct transfer_backend_ops *ops = &body->base.ops;
     ops->destroy = destroy;
     ops->peer_open = peer_open;
-    ops->peer_close = peer_close;
-    ops->peer_lane = peer_lane;
+    ops->peer_close = transfer_inner_peer_close;
+    ops->peer_lane = transfer_inner_peer_lane;
     ops->write = start_write;
     ops->poll = poll_once;
     transfer_decorator_begin(&body->base);

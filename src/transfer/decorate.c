@@ -1,5 +1,60 @@
 #include "transfer/decorate.h"
 
+#include "base/check.h"
+#include "base/mem.h"
+
+/* -------- peers -------- */
+
+static struct transfer_inner_peer *inner_of(struct transfer_backend_peer *peer)
+{
+    return (struct transfer_inner_peer *)peer;
+}
+
+struct transfer_backend_peer *transfer_inner_peer_create(
+    struct transfer_backend *backend, struct transfer_backend_peer *inner)
+{
+    struct transfer_inner_peer *peer = mem_new(sizeof(*peer));
+    peer->base.backend = backend;
+    peer->inner = inner;
+    return &peer->base;
+}
+
+void transfer_inner_peer_close(struct transfer_backend_peer *base)
+{
+    struct transfer_inner_peer *peer = inner_of(base);
+    CHECK(!peer->is_closed);
+    peer->is_closed = true;
+    transfer_backend_peer_close(peer->inner);
+    if (peer->write_count == 0) {
+        mem_free(peer);
+    }
+}
+
+const char *transfer_inner_peer_lane(const struct transfer_backend_peer *base)
+{
+    return transfer_backend_peer_lane(
+        ((const struct transfer_inner_peer *)base)->inner);
+}
+
+void transfer_inner_peer_pass(struct transfer_write *write)
+{
+    struct transfer_inner_peer *peer = inner_of(write->peer);
+    CHECK(!peer->is_closed);
+    peer->write_count++;
+    transfer_backend_pass(peer->inner->backend, write, peer->inner);
+}
+
+void transfer_inner_peer_take_back(struct transfer_write *write)
+{
+    transfer_backend_take_back(write);
+    struct transfer_inner_peer *peer = inner_of(write->peer);
+    if (--peer->write_count == 0 && peer->is_closed) {
+        mem_free(peer);
+    }
+}
+
+/* -------- the table -------- */
+
 static struct transfer_backend *next_of(const struct transfer_backend *backend)
 {
     return ((const struct transfer_decorator *)backend)->next;
