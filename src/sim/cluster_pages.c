@@ -1,11 +1,8 @@
-#include <string.h>
-
 #include "base/check.h"
 #include "base/mem.h"
 #include "kv/life.h"
 #include "sim/cluster_world.h"
-
-enum { POISON = 0xa5 };
+#include "sim/page.h"
 
 void cluster_pages_create(struct cluster *world)
 {
@@ -45,27 +42,7 @@ static uint8_t *page_at(const struct kv_pool_view *pool, kv_page_id page)
 void cluster_page_poison(const struct kv_pool_view *pool, kv_page_id page,
                          uint32_t first, uint32_t end)
 {
-    const struct kv_layout *layout = &pool->layout;
-    size_t token_bytes = (size_t)layout->head_dim * layout->element_bytes;
-    size_t half = kv_layout_layer_bytes(layout) / 2;
-    for (size_t i = 0; i < 2 * (size_t)layout->layer_count; i++) {
-        memset(page_at(pool, page) + i * half + first * token_bytes, POISON,
-               (end - first) * token_bytes);
-    }
-}
-
-/* Tokens [0, count) of two pages, all layers, K and V. */
-static bool is_same(const struct kv_layout *layout, const uint8_t *a,
-                    const uint8_t *b, uint32_t count)
-{
-    size_t bytes = (size_t)count * layout->head_dim * layout->element_bytes;
-    size_t half = kv_layout_layer_bytes(layout) / 2;
-    for (size_t i = 0; i < 2 * (size_t)layout->layer_count; i++) {
-        if (memcmp(a + i * half, b + i * half, bytes) != 0) {
-            return false;
-        }
-    }
-    return true;
+    sim_page_spoil(&pool->layout, page_at(pool, page), first, end);
 }
 
 int32_t cluster_pages_compare(struct cluster *world,
@@ -83,9 +60,9 @@ int32_t cluster_pages_compare(struct cluster *world,
     for (uint32_t i = 0; i < block_count; i++) {
         uint32_t rest = request->prompt_count - i * size;
         if (pages[i] != KV_PAGE_NONE &&
-            !is_same(&pool->layout, page_at(pool, pages[i]),
-                     page_at(&world->reference_pool, (kv_page_id)i),
-                     rest < size ? rest : size)) {
+            !sim_page_is_same(&pool->layout, page_at(pool, pages[i]),
+                              page_at(&world->reference_pool, (kv_page_id)i),
+                              rest < size ? rest : size)) {
             return (int32_t)i;
         }
     }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "kv/life.h"
 #include "sim/engine_world.h"
+#include "sim/page.h"
 
 /* transfer.md 3.4, said once more: nothing of it is stale when the prompt ends. */
 bool sim_life_streams(const struct sim_world *world, uint32_t life,
@@ -44,20 +45,6 @@ static uint8_t *own_page(struct sim_world *world, uint32_t life,
     return page_at(&world->pools[0][world->core_options.group_of[life]], page);
 }
 
-/* Tokens [0, count) of two pages, all layers, K and V. */
-static bool is_same(const struct kv_layout *layout, const uint8_t *a,
-                    const uint8_t *b, uint32_t count)
-{
-    size_t bytes = (size_t)count * layout->head_dim * layout->element_bytes;
-    size_t half = kv_layout_layer_bytes(layout) / 2;
-    for (size_t i = 0; i < 2 * (size_t)layout->layer_count; i++) {
-        if (memcmp(a + i * half, b + i * half, bytes) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The block is one that the receiver will read. */
 static bool is_needed(const struct sim_world *world, uint32_t life,
                       uint32_t block, uint32_t prompt_count)
@@ -85,9 +72,10 @@ static void check_block(struct sim_world *world,
             sim_fail(world, "life %u block %u of request %llu is not sent",
                      life, block, (unsigned long long)request->id);
         }
-    } else if (!is_same(&reference->layout, own_page(world, life, page),
-                        page_at(reference, (kv_page_id)block),
-                        rest < size ? rest : size)) {
+    } else if (!sim_page_is_same(&reference->layout,
+                                 own_page(world, life, page),
+                                 page_at(reference, (kv_page_id)block),
+                                 rest < size ? rest : size)) {
         sim_fail(world, "life %u block %u of request %llu was sent wrong", life,
                  block, (unsigned long long)request->id);
     }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "kv/life.h"
 #include "sim/engine_world.h"
+#include "sim/page.h"
 
 static struct kv_pool_view create_pool(const struct kv_layout *layout,
                                        uint32_t page_count)
@@ -209,15 +210,6 @@ void sim_page_poison(struct sim_world *world, uint32_t life, kv_page_id page,
 {
     const struct kv_pool_view *pool =
         &world->pools[0][world->core_options.group_of[life]];
-    const struct kv_layout *layout = &pool->layout;
-    size_t token_bytes = (size_t)layout->head_dim * layout->element_bytes;
-    size_t half = kv_layout_layer_bytes(layout) / 2;
-    for (uint32_t layer = 0; layer < layout->layer_count; layer++) {
-        uint8_t *key = pool->base + pool->page_bytes * (size_t)page +
-                       kv_layout_key_offset(layout, layer, 0) +
-                       first * token_bytes;
-        memset(key, DEVICE_COPIER_SIM_POISON, (end - first) * token_bytes);
-        memset(key + half, DEVICE_COPIER_SIM_POISON,
-               (end - first) * token_bytes);
-    }
+    sim_page_spoil(&pool->layout, pool->base + pool->page_bytes * (size_t)page,
+                   first, end);
 }
