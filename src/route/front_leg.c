@@ -21,6 +21,7 @@ static void begin_leg(struct front_session *session, enum route_leg_kind kind,
     session->is_not_accepted = false;
     session->has_bytes = false;
     session->is_kv_failed = false;
+    session->is_handoff_refused = false;
     session->is_unpostable = false;
     session->has_context &=
         kind == ROUTE_LEG_GENERATION && !session->request.is_pair;
@@ -127,19 +128,52 @@ void front_leg_drain(struct front_session *session)
     }
 }
 
-/* What a worker's error answer says, for the client and for the verdict. */
-void front_leg_read_error(struct front_session *session, struct span body,
-                          int status)
+static bool has_text(struct span body, const char *text)
 {
-    static const char KV_FAILED[] = "\"kv_transfer_failed\"";
+    return body.size > 0 &&
+           memmem(body.data, body.size, text, strlen(text)) != NULL;
+}
+
+/* What only the hand-off can be at fault for is no client's error: it has not
+ * sent any of it. */
+static bool is_handoff_refused(enum route_leg_kind kind, struct span body,
+                               int status)
+{
+    return status == 401 || status == 403 ||
+           (kind == ROUTE_LEG_GENERATION && status == 400 &&
+            has_text(body, "\"param\":\"disaggregated_params\""));
+}
+
+static void say_handoff_refused(struct front_session *session, int32_t server,
+                                int status)
+{
+    struct buf *message = &session->message;
+    log_error("route", "%s refused a hand-off: %.*s%s",
+              session->front->pool.servers[server].name, (int)message->size,
+              (const char *)message->data,
+              status == 400 ? ""
+                            : "; internal_request_auth_key here and its "
+                              "--auth-key-file do not hold the same key");
+    buf_reset(message);
+    buf_add_string(message, "a worker refused the hand-off of another; the "
+                            "front end's log says why");
+}
+
+/* What a worker's error answer says, for the client and for the verdict. */
+void front_leg_read_error(struct front_session *session,
+                          enum route_leg_kind kind, int32_t server,
+                          struct span body, int status)
+{
     buf_reset(&session->message);
     api_error_unwrap(body, &session->message);
-    session->is_kv_failed =
-        body.size > 0 &&
-        memmem(body.data, body.size, KV_FAILED, sizeof(KV_FAILED) - 1) != NULL;
+    session->is_kv_failed = has_text(body, "\"kv_transfer_failed\"");
+    session->is_handoff_refused = is_handoff_refused(kind, body, status);
     if (session->message.size == 0) {
         buf_printf(&session->message, "the worker answered with status %d",
                    status);
+    }
+    if (session->is_handoff_refused) {
+        say_handoff_refused(session, server, status);
     }
 }
 
@@ -198,37 +232,7 @@ void front_leg_note_end(struct front_session *session, enum route_leg_kind kind,
         log_warn("route", "request %" PRId64 ": leg to %s: %s (%s)",
                  session->request.id, server->name,
                  route_outcome_message(outcome), text == NULL ? "" : text);
-    } else if (outcome->status == 401 || outcome->status == 403) {
-        log_error("route",
-                  "%s refused a hand-off: internal_request_auth_key here and "
-                  "its --auth-key-file do not hold the same key",
-                  server->name);
     }
-}
-
-/* What only the hand-off can be at fault for is no client's error: it has not
- * sent any of it. */
-static bool is_handoff_refused(const struct front_session *session)
-{
-    static const char PARAM[] = "\"param\":\"disaggregated_params\"";
-    const struct buf *answer = &session->answer;
-    return session->status == 401 || session->status == 403 ||
-           (session->call_kind == ROUTE_LEG_GENERATION &&
-            session->status == 400 &&
-            memmem(answer->data, answer->size, PARAM, sizeof(PARAM) - 1) !=
-                NULL);
-}
-
-static void say_handoff_refused(struct front_session *session)
-{
-    const char *server =
-        session->front->pool.servers[session->call_server].name;
-    struct buf *message = &session->message;
-    log_error("route", "%s refused a hand-off: %.*s", server,
-              (int)message->size, (const char *)message->data);
-    buf_reset(message);
-    buf_add_string(message, "a worker refused the hand-off of another; the "
-                            "front end's log says why");
 }
 
 static void finish_leg(struct front_session *session, enum http_call_end end,
@@ -236,23 +240,20 @@ static void finish_leg(struct front_session *session, enum http_call_end end,
 {
     end = judge_body(session, end);
     if (end == HTTP_CALL_COMPLETE && session->status != 200) {
-        front_leg_read_error(session, buf_span(&session->answer),
-                             session->status);
+        front_leg_read_error(session, session->call_kind, session->call_server,
+                             buf_span(&session->answer), session->status);
     }
     struct route_event event = {
         .kind = ROUTE_EVENT_LEG_END,
         .outcome = {.end = end,
                     .status = session->status,
                     .is_not_accepted = session->is_not_accepted,
-                    .is_kv_failed = session->is_kv_failed},
+                    .is_kv_failed = session->is_kv_failed,
+                    .is_handoff_refused = session->is_handoff_refused},
         .is_whole_stream = route_relay_is_complete(&session->relay),
     };
     front_leg_note_end(session, session->call_kind, session->call_server,
                        session->call_start_ns, &event.outcome, text);
-    if (end == HTTP_CALL_COMPLETE && is_handoff_refused(session)) {
-        say_handoff_refused(session);
-        event.outcome.status = 502;
-    }
     bool is_good_context = end == HTTP_CALL_COMPLETE &&
                            session->status == 200 &&
                            session->call_kind == ROUTE_LEG_CONTEXT;

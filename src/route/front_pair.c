@@ -43,8 +43,9 @@ static void on_end(void *context, struct http_call *call,
     beside->call = NULL;
     bool is_answered = session->request.state == ROUTE_STATE_LINGER;
     if (end == HTTP_CALL_COMPLETE && beside->status != 200 && !is_answered) {
-        front_leg_read_error(session, buf_span(&beside->answer),
-                             beside->status);
+        front_leg_read_error(session, ROUTE_LEG_CONTEXT, beside->server,
+                             buf_span(&beside->answer), beside->status);
+        event.outcome.is_handoff_refused = session->is_handoff_refused;
     }
     front_leg_note_end(session, ROUTE_LEG_CONTEXT, beside->server,
                        beside->start_ns, &event.outcome, text);

@@ -54,6 +54,7 @@ struct front_session {
     struct span chunk; /* the first one, during its event */
     struct buf message; /* what the last worker said was wrong */
     bool is_kv_failed;
+    bool is_handoff_refused;
     bool is_unpostable; /* the wait timer stands for that */
 
     struct http_call *probe;
@@ -83,8 +84,9 @@ MUST_USE enum err front_leg_call(struct front_session *session,
 /* Takes note of a leg's answer head: provably not accepted? */
 bool front_leg_is_not_accepted(const struct http_call *call);
 /* Reads the answer of a leg that failed into the session's message. */
-void front_leg_read_error(struct front_session *session, struct span body,
-                          int status);
+void front_leg_read_error(struct front_session *session,
+                          enum route_leg_kind kind, int32_t server,
+                          struct span body, int status);
 /* Settles a leg: the server's load, metrics, log. */
 void front_leg_note_end(struct front_session *session, enum route_leg_kind kind,
                         int32_t server, uint64_t start_ns,

@@ -96,6 +96,9 @@ int route_outcome_status(const struct route_outcome *outcome)
 {
     switch (outcome->end) {
     case HTTP_CALL_COMPLETE:
+        if (outcome->is_handoff_refused) {
+            return 502;
+        }
         return outcome->status >= 400 && outcome->status < 600 ? outcome->status
                                                                : 502;
     case HTTP_CALL_TIMEOUT:

@@ -32,6 +32,7 @@ struct route_outcome {
     int status; /* with HTTP_CALL_COMPLETE */
     bool is_not_accepted; /* 503 starting, or x-disagg-not-accepted: 1 */
     bool is_kv_failed; /* error type kv_transfer_failed */
+    bool is_handoff_refused; /* between our processes: a 502 to the client */
 };
 
 enum route_verdict {

@@ -91,9 +91,25 @@ static void nothing_is_retried_when_off_or_begun(void **state)
     }
 }
 
+/* A hand-off refused between our processes keeps its status for the verdict, so
+ * that it is not tried again, and is a 502 to the client. */
+static void a_refused_hand_off_is_not_tried_again(void **state)
+{
+    (void)state;
+    const struct route_outcome outcome = {
+        .end = HTTP_CALL_COMPLETE, .status = 403, .is_handoff_refused = true};
+    assert_int_equal(route_outcome_status(&outcome), 502);
+    for (int kind = ROUTE_LEG_CONTEXT; kind <= ROUTE_LEG_WHOLE; kind++) {
+        struct route_leg leg = {.kind = (enum route_leg_kind)kind,
+                                .max_retries = 3};
+        assert_int_equal(route_leg_judge(&leg, &outcome), ROUTE_VERDICT_FAIL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refused_hand_off_is_not_tried_again),
         cmocka_unit_test(context_legs_follow_their_table),
         cmocka_unit_test(generation_legs_are_posted_again_only_undelivered),
         cmocka_unit_test(nothing_is_retried_when_off_or_begun),
