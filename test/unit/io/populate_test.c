@@ -64,6 +64,25 @@ static void all_pages_are_resident_and_keep_what_they_held(void **state)
     munmap(memory, PAGE_COUNT * page_size());
 }
 
+/* Proof, with ThreadSanitizer: the owner may write every page meanwhile, and
+ * finds what it wrote. */
+static void the_owner_may_write_meanwhile(void **state)
+{
+    (void)state;
+    uint8_t *memory = map();
+    size_t size = PAGE_COUNT * page_size();
+    struct io_populate *populate = NULL;
+    assert_int_equal(io_populate_start(memory, size, &populate), OK);
+    do {
+        memset(memory, 7, size);
+    } while (!io_populate_is_done(populate));
+    io_populate_finish(populate);
+    for (size_t i = 0; i < size; i++) {
+        assert_int_equal(memory[i], 7);
+    }
+    munmap(memory, size);
+}
+
 /* The last page of the range is cut in half: it is not touched, nor is the
  * unaligned first one. */
 static void only_whole_pages_inside_the_range_are_touched(void **state)
@@ -125,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_pages_are_resident_and_keep_what_they_held),
+        cmocka_unit_test(the_owner_may_write_meanwhile),
         cmocka_unit_test(only_whole_pages_inside_the_range_are_touched),
         cmocka_unit_test(a_refusal_ends_it_quietly),
         cmocka_unit_test(a_read_only_range_becomes_resident),
