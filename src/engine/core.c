@@ -137,6 +137,15 @@ static enum err create_cache(struct engine_core *core, struct why *why)
     return kv_manager_create(&cache, why, &core->cache);
 }
 
+/* Room in the planner's index for every prompt, each as long as can be: a small
+ * worker has no use for a large one's table. */
+static uint32_t wait_entries(const struct engine_core *core, uint32_t limit)
+{
+    uint64_t each = core->block_count_max / PREFIX_WAIT_STRIDE + 1;
+    uint64_t all = each * core->item_count;
+    return all < limit ? (uint32_t)all : limit;
+}
+
 /* A prompt's unit until it decodes, a lane's after that. */
 static enum err create_sched(struct engine_core *core, struct why *why)
 {
@@ -144,6 +153,7 @@ static enum err create_sched(struct engine_core *core, struct why *why)
     struct prefix_wait_options waits = prefix_wait_options_default();
     waits.tokens_per_block = options->tokens_per_block;
     waits.request_max = core->item_count;
+    waits.entry_max = wait_entries(core, waits.entry_max);
     /* Who publishes at its end only is nobody to wait for. */
     waits.is_enabled = options->enable_prefix_waits &&
                        options->enable_block_reuse &&
