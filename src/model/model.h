@@ -100,5 +100,14 @@ struct model *model_hash_create(const struct model_hash_options *options);
 int32_t model_hash_next(const struct model_hash_options *options,
                         const int32_t *tokens, uint32_t token_count);
 
+/* The same for a whole answer, without beginning anew at each token: `token_max`
+ * at most are added; `next` is what comes after those that were. */
+struct model_hash_walk;
+struct model_hash_walk *model_hash_walk_create(
+    const struct model_hash_options *options, uint32_t token_max);
+void model_hash_walk_destroy(struct model_hash_walk *walk);
+void model_hash_walk_add(struct model_hash_walk *walk, int32_t token);
+int32_t model_hash_walk_next(const struct model_hash_walk *walk);
+
 /* KV bytes that attention copied so far; stays zero (exported as a metric). */
 uint64_t model_copied_kv_bytes(void);

@@ -12,7 +12,8 @@
  * read. (A window of one does not see the token before: there fold(i - 1, l)
  * is 0 but for sinks.)
  *
- * `model_hash_next` does the same on words that never were in a page. */
+ * `model_hash_next` does the same on words that never were in a page, a walk
+ * on the folds it keeps of them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -111,6 +112,72 @@ static bool is_seen(const struct kv_life *life, uint32_t token,
 static bool has_chain(const struct kv_life *life, uint32_t position)
 {
     return position > 0 && is_seen(life, position - 1, position);
+}
+
+/* ---- without pages ---- */
+
+struct model_hash_walk {
+    struct model_hash_options options;
+    uint32_t layer_count; /* over all life cycles */
+    uint32_t token_count, token_max;
+    uint64_t *folds; /* (layer, token) */
+};
+
+struct model_hash_walk *model_hash_walk_create(
+    const struct model_hash_options *options, uint32_t token_max)
+{
+    struct model_hash_walk *walk = mem_new(sizeof(*walk));
+    *walk = (struct model_hash_walk){
+        .options = *options,
+        .layer_count = count_lives(options) * options->layer_count,
+        .token_max = token_max,
+    };
+    walk->folds = mem_new_array((size_t)walk->layer_count * token_max,
+                                sizeof(walk->folds[0]));
+    return walk;
+}
+
+void model_hash_walk_destroy(struct model_hash_walk *walk)
+{
+    if (walk != NULL) {
+        mem_free(walk->folds);
+        mem_free(walk);
+    }
+}
+
+static const struct kv_life *life_of(const struct model_hash_walk *walk,
+                                     uint32_t layer)
+{
+    return &walk->options.lives[layer / walk->options.layer_count];
+}
+
+void model_hash_walk_add(struct model_hash_walk *walk, int32_t token)
+{
+    uint32_t at = walk->token_count++;
+    CHECK(at < walk->token_max);
+    uint64_t words[WORDS];
+    for (uint32_t layer = 0; layer < walk->layer_count; layer++) {
+        uint64_t *folds = walk->folds + (size_t)layer * walk->token_max;
+        uint64_t before =
+            has_chain(life_of(walk, layer), at) ? folds[at - 1] : 0;
+        grow_words(make_mark(walk->options.seed, layer, token, at, before),
+                   words);
+        folds[at] = fold_words(words);
+    }
+}
+
+int32_t model_hash_walk_next(const struct model_hash_walk *walk)
+{
+    uint64_t sum = 0;
+    for (uint32_t layer = 0; layer < walk->layer_count; layer++) {
+        const uint64_t *folds = walk->folds + (size_t)layer * walk->token_max;
+        for (uint32_t i = 0; i < walk->token_count; i++) {
+            if (is_seen(life_of(walk, layer), i, walk->token_count - 1)) {
+                sum = add_fold(sum, folds[i], i);
+            }
+        }
+    }
+    return draw_token(&walk->options, sum);
 }
 
 static uint64_t sum_layer(const struct model_hash_options *options,

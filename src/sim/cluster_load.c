@@ -30,12 +30,16 @@ static uint32_t draw_prompt(struct cluster *world, int32_t *tokens)
 /* What the model says to this prompt alone; a stop token taken from it. */
 static void foresee(struct cluster *world, struct cluster_request *request)
 {
+    struct model_hash_walk *walk = model_hash_walk_create(
+        &world->hash, request->prompt_count + request->max_new);
     request->length = request->max_new;
-    for (uint32_t i = 0; i < request->max_new; i++) {
-        uint32_t count = request->prompt_count + i;
-        request->tokens[count] =
-            model_hash_next(&world->hash, request->tokens, count);
+    for (uint32_t i = 0; i < request->prompt_count + request->max_new; i++) {
+        if (i >= request->prompt_count) {
+            request->tokens[i] = model_hash_walk_next(walk);
+        }
+        model_hash_walk_add(walk, request->tokens[i]);
     }
+    model_hash_walk_destroy(walk);
     if (!cluster_chance(&world->load_rng, 200)) {
         return;
     }

@@ -92,19 +92,26 @@ static int32_t allowed(const struct engine_request *request)
 static void foresee(struct sim_world *world, struct sim_request *request,
                     const struct engine_request *asked)
 {
+    struct model_hash_walk *walk = model_hash_walk_create(
+        &world->hash, request->prompt_count + request->max_new);
+    for (uint32_t i = 0; i < request->prompt_count; i++) {
+        model_hash_walk_add(walk, request->tokens[i]);
+    }
     request->length = request->max_new;
     for (uint32_t i = 0; i < request->length; i++) {
         uint32_t count = request->prompt_count + i;
-        int32_t token = model_hash_next(&world->hash, request->tokens, count);
+        int32_t token = model_hash_walk_next(walk);
         if (i < asked->min_tokens && is_stop(asked, token)) {
             token = allowed(asked);
         }
+        model_hash_walk_add(walk, token);
         request->tokens[count] = token;
         if (i + 1 >= asked->min_tokens && is_stop(asked, token)) {
             request->length = i + 1;
             request->is_stopped_by_token = true;
         }
     }
+    model_hash_walk_destroy(walk);
 }
 
 /* Stop tokens are taken from the answer: where one is first said, it ends. */

@@ -266,6 +266,21 @@ static void windows_answer_as_the_pure_function(void **state)
     }
 }
 
+/* After each token of a text, with windows and sinks. */
+static void a_walk_says_what_the_pure_function_says(void **state)
+{
+    (void)state;
+    struct lives *l = begin_lives();
+    struct model_hash_walk *walk = model_hash_walk_create(&LIVES, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        model_hash_walk_add(walk, l->tokens[i]);
+        assert_int_equal(model_hash_walk_next(walk),
+                         model_hash_next(&LIVES, l->tokens, i + 1));
+    }
+    model_hash_walk_destroy(walk);
+    end_lives(l);
+}
+
 /* Each token that the last one sees, in each life cycle: another byte there is
  * another answer; elsewhere it is the same one. One in 500 may hide. */
 static void a_wrong_byte_in_any_life_shows_if_seen(void **state)
@@ -328,6 +343,7 @@ int main(void)
         cmocka_unit_test(pages_depend_on_what_came_before),
         cmocka_unit_test(batches_pack_and_cancel),
         cmocka_unit_test(windows_answer_as_the_pure_function),
+        cmocka_unit_test(a_walk_says_what_the_pure_function_says),
         cmocka_unit_test(a_wrong_byte_in_any_life_shows_if_seen),
         cmocka_unit_test(a_wrong_page_in_any_life_shows),
     };
