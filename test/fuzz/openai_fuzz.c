@@ -1,4 +1,5 @@
-/* Any bytes as a body: parsed or refused with a reason, on every route. */
+/* [engine F7] Any bytes as a body: parsed or refused with a reason, on every
+ * route; retention rules that are accepted are in range. */
 #include <stdint.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Keys from hostile prompts. The input is a header and ids; whatever it says:
+/* [engine F7] Keys from hostile prompts. The input is a header and ids; whatever it says:
  * every body gives the same keys, all at once equals one by one, a name of an
  * algorithm is ours or refused, and a table that is told to insert and remove
  * them stays whole.

@@ -5,6 +5,8 @@
  * specification. */
 #include "unit/engine/schedule_mock.h"
 
+#include "base/rng.h"
+
 enum { BLOCK = 32, BLOCKS_MAX = 512 };
 
 struct world {
@@ -256,6 +258,53 @@ static void stuck_owner_is_waited_for_128_passes_at_most(void **state)
     destroy(&world);
 }
 
+/* Prompts of three families arrive at random, some cannot grow for a while. Who
+ * waited in a pass has not started and holds no page, and whom it waited for
+ * runs and waits for nobody: no ring can close. In the end all have computed.
+ * [engine I42 I43 I46] */
+static void nobody_waits_behind_a_waiter_nor_holds_a_page(void **state)
+{
+    (void)state;
+    static struct world world;
+    uint32_t wait_count = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct rng rng = rng_from_seed(seed);
+        create(&world, rng_below(&rng, 2) == 0, 4096);
+        for (uint32_t at = 0; at < 400; at++) {
+            if (at < 100 && world.mock.count < 24 && rng_below(&rng, 3) == 0) {
+                uint32_t length = 3000 + (uint32_t)rng_below(&rng, 9000);
+                struct mock_unit *own =
+                    add(&world, length, (uint32_t)rng_below(&rng, length));
+                own->grow_failures = (uint32_t)rng_below(&rng, 3);
+            }
+            uint32_t before[MOCK_UNIT_MAX];
+            for (uint32_t i = 0; i < world.mock.count; i++) {
+                before[i] = world.mock.units[i].unit.waits;
+            }
+            pass(&world);
+            for (uint32_t i = 0; i < world.mock.count; i++) {
+                const struct mock_unit *own = &world.mock.units[i];
+                if (own->unit.waits == before[i]) {
+                    continue;
+                }
+                const struct prefix_wait_request *owner = own->prefix.owner;
+                wait_count++;
+                assert_false(own->unit.is_started);
+                assert_int_equal(own->pages + own->reserved, 0);
+                assert_true(owner->unit->is_started);
+                assert_true(owner->owner == NULL ||
+                            owner->planned_pass != own->prefix.planned_pass);
+            }
+        }
+        for (uint32_t i = 0; i < world.mock.count; i++) {
+            const struct sched_unit *unit = &world.mock.units[i].unit;
+            assert_true(unit->position >= unit->target);
+        }
+        destroy(&world);
+    }
+    assert_true(wait_count > 100);
+}
+
 /* [engine T75] */
 static void point_behind_its_owner_is_refused(void **state)
 {
@@ -454,6 +503,7 @@ int main(void)
         cmocka_unit_test(each_waiter_gets_its_own_point),
         cmocka_unit_test(owner_that_is_not_admitted_is_no_reason_to_wait),
         cmocka_unit_test(stuck_owner_is_waited_for_128_passes_at_most),
+        cmocka_unit_test(nobody_waits_behind_a_waiter_nor_holds_a_page),
         cmocka_unit_test(point_behind_its_owner_is_refused),
         cmocka_unit_test(cancelled_owner_leaves_what_it_published),
         cmocka_unit_test(whole_prompts_share_up_to_the_last_block),
