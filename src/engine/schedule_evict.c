@@ -1,11 +1,25 @@
 #include "engine/schedule_state.h"
 
+/* What it was given in this pass has gone back with all it had: a veto finds
+ * nothing of it to undo. */
+static void forget_taken(struct sched *sched, const struct sched_unit *unit)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < sched->taken_count; i++) {
+        if (sched->taken[i].unit != unit) {
+            sched->taken[kept++] = sched->taken[i];
+        }
+    }
+    sched->taken_count = kept;
+}
+
 void sched_suspend(struct sched *sched, struct sched_unit *unit)
 {
     if (!unit->is_suspended) {
         sched->cache->suspend(sched->cache->context, unit);
         unit->is_suspended = true;
     }
+    forget_taken(sched, unit);
     unit->suspended_pass = sched->pass;
     unit->touched_pass = sched->pass;
     sched->plan.suspended[sched->plan.suspended_count++] = unit;
@@ -50,6 +64,7 @@ static void forget_suspended(struct sched *sched, const struct sched_unit *unit)
 static void pause(struct sched *sched, struct sched_unit *unit)
 {
     forget_suspended(sched, unit);
+    forget_taken(sched, unit);
     sched->cache->release(sched->cache->context, unit);
     unit->is_started = false;
     unit->is_suspended = false;

@@ -191,16 +191,11 @@ bool kv_seq_is_lost(const struct kv_manager *manager, const struct kv_seq *seq)
     return false;
 }
 
-bool kv_seq_is_ready(const struct kv_manager *manager, const struct kv_seq *seq)
+static bool are_ready(const struct kv_manager *manager,
+                      const struct kv_seq *seq, uint32_t first)
 {
-    if (seq->status != KV_SEQ_ACTIVE) {
-        return false;
-    }
-    if (seq->inside->is_ready) {
-        return true;
-    }
     for (uint32_t life = 0; life < manager->options.life_count; life++) {
-        for (uint32_t block = 0; block < seq->block_count; block++) {
+        for (uint32_t block = first; block < seq->block_count; block++) {
             kv_ref page = seq->inside->refs[life][block];
             if (seq->tables[life][block] == KV_PAGE_NONE) {
                 continue;
@@ -211,6 +206,21 @@ bool kv_seq_is_ready(const struct kv_manager *manager, const struct kv_seq *seq)
                 return false;
             }
         }
+    }
+    return true;
+}
+
+/* What lies behind its history it writes, in a block too that the tree knows the
+ * beginning of: somebody may have found that since, and copies it. */
+bool kv_seq_is_ready(const struct kv_manager *manager, const struct kv_seq *seq)
+{
+    if (seq->status != KV_SEQ_ACTIVE) {
+        return false;
+    }
+    uint32_t first =
+        seq->inside->is_ready ? seq->history / kv_block_tokens(manager) : 0;
+    if (!are_ready(manager, seq, first)) {
+        return false;
     }
     seq->inside->is_ready = true;
     return true;

@@ -405,6 +405,35 @@ static void receives_go_through_a_window_in_order(void **state)
     sched_destroy(sched);
 }
 
+/* A prompt that was put away comes back, finds no page to go on, and is paused
+ * in the same pass because nobody moves: what it was given is gone, so the veto
+ * leaves it as it is, without pages and waiting. [engine I39] */
+static void veto_finds_nothing_of_what_was_paused(void **state)
+{
+    (void)state;
+    struct sched_options options = options_of(SCHED_MAX_UTILIZATION);
+    struct sched *sched = create(&options);
+    struct mock mock;
+    mock_init(&mock, 4);
+    mock.page_count = 10;
+    struct mock_unit *own = mock_add(&mock, SCHED_CONTEXT, 100);
+    own->unit.is_started = true;
+    own->unit.position = 8;
+    own->pages = 2;
+    own->grow_failures = UINT32_MAX;
+    bool is_paused = false;
+    for (uint32_t i = 0; i < 8 && !is_paused; i++) {
+        own->unit.is_suspended = true;
+        is_paused = mock_pass(&mock, sched)->paused_count == 1;
+    }
+    assert_true(is_paused);
+    sched_veto(sched, &mock.cache);
+    assert_false(own->unit.is_suspended);
+    assert_false(own->unit.is_started);
+    assert_int_equal(mock_used(&mock), 0);
+    sched_destroy(sched);
+}
+
 /* Three decodes, a prompt and a receive get pages, then the group says no: what
  * was free before is free again. [engine T86]
  * [engine I39] */
@@ -624,6 +653,7 @@ int main(void)
         cmocka_unit_test(nothing_for_a_thousand_passes_is_said_loudly),
         cmocka_unit_test(span_is_never_cut),
         cmocka_unit_test(receives_go_through_a_window_in_order),
+        cmocka_unit_test(veto_finds_nothing_of_what_was_paused),
         cmocka_unit_test(veto_gives_everything_back),
         cmocka_unit_test(long_prompt_yields_but_not_for_ever),
         cmocka_unit_test(starved_prompt_goes_first),

@@ -91,6 +91,37 @@ static void lookups_find_the_longest_usable_prefix(void **state)
     kv_manager_destroy(manager);
 }
 
+/* The tree knows the beginning of the block that a sequence writes, and somebody
+ * finds it: until that is copied the sequence may not write, although it was
+ * ready before and nothing of it has changed. [engine I6] */
+static void who_is_copied_from_waits_before_it_writes(void **state)
+{
+    (void)state;
+    struct kv_manager_options options = small_options();
+    struct kv_manager *manager = create(&options);
+    struct text ten = text_of(1, 10);
+    struct text nine = TEXT(1, 9, 30, 31);
+    struct kv_seq *writer = open_seq(manager, &ten);
+    assert_int_equal(kv_seq_resume(manager, writer), OK);
+    assert_int_equal(kv_seq_resize(manager, writer, 10, 0, NULL), OK);
+    kv_seq_commit_to(manager, writer, 10, ten.keys, ten.tokens, true,
+                     &ten.tail);
+    assert_int_equal(kv_seq_resize(manager, writer, 11, 10, NULL), OK);
+    assert_true(kv_seq_is_ready(manager, writer));
+    struct kv_seq *reader = open_seq(manager, &nine);
+    assert_int_equal(kv_seq_resume(manager, reader), OK);
+    assert_int_equal(reader->reused, 9);
+    assert_false(kv_seq_is_ready(manager, reader));
+    assert_false(kv_seq_is_ready(manager, writer));
+    kv_seq_close(manager, reader);
+    assert_false(kv_seq_is_ready(manager, writer));
+    assert_int_equal(do_orders(manager), 1);
+    assert_true(kv_seq_is_ready(manager, writer));
+    kv_seq_close(manager, writer);
+    valid(manager);
+    kv_manager_destroy(manager);
+}
+
 /* Commits 1..12 over 1..10, then 1..9: one block is told, none taken back, and the
  * last changes nothing. [engine T16] */
 static void longer_block_takes_the_place_of_a_partial_one(void **state)
@@ -357,6 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_blocks_and_tail_are_published),
         cmocka_unit_test(lookups_find_the_longest_usable_prefix),
+        cmocka_unit_test(who_is_copied_from_waits_before_it_writes),
         cmocka_unit_test(longer_block_takes_the_place_of_a_partial_one),
         cmocka_unit_test(extended_block_keeps_the_windowed_page_it_had),
         cmocka_unit_test(second_to_commit_uses_the_pages_of_the_first),
