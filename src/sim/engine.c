@@ -157,6 +157,15 @@ static void complete(struct sim_world *world, const struct engine_plan *plan)
     }
 }
 
+static void sum_shares(struct sim_world *world, const struct engine_plan *plan)
+{
+    world->run_sum += plan->run_count;
+    for (uint32_t i = 0; i < world->request_count; i++) {
+        world->open_sum +=
+            (uint64_t)__builtin_popcount(world->requests[i].open);
+    }
+}
+
 static void step(struct sim_world *world)
 {
     world->pass++;
@@ -170,6 +179,7 @@ static void step(struct sim_world *world)
             plan->run_count, plan->row_count, plan->job_count);
     sim_check_core(world, "plan");
     sim_check_plan(world, plan);
+    sum_shares(world, plan);
     if (sim_has_failed(world)) {
         return;
     }

@@ -204,6 +204,27 @@ static bool is_complete(const struct sim_request *request,
     return false;
 }
 
+/* Nobody starves: a request may have to wait until all that came before it have
+ * ended, one after the other, and then has a tenth of its share at least, were
+ * the runs of each pass dealt evenly to all that are open (engine.md 7.3, F4).
+ * Where pages wait for peers the time is not the worker's. */
+static void check_share(struct sim_world *world,
+                        const struct sim_request *request)
+{
+    enum { SHARE = 10, GRACE = 10 };
+    uint64_t passes = world->pass - request->first_pass;
+    uint64_t runs = world->run_sum - request->runs_before;
+    uint64_t open = world->open_sum - request->open_before;
+    uint64_t even = sim_need(world, request) * (open > runs ? open : runs);
+    uint64_t free = request->need_before + GRACE;
+    if (world->core_options.session_max == 0 && request->open == 0 &&
+        passes > free && (passes - free) * runs > SHARE * even) {
+        sim_fail(world, "request %llu took %llu passes, needing %llu",
+                 (unsigned long long)request->id, (unsigned long long)passes,
+                 (unsigned long long)sim_need(world, request));
+    }
+}
+
 static void hear_finished(struct sim_world *world, struct sim_request *request,
                           const struct engine_event *event)
 {
@@ -219,6 +240,7 @@ static void hear_finished(struct sim_world *world, struct sim_request *request,
                  request->prompt_count);
     }
     request->open &= ~(1u << event->choice);
+    check_share(world, request);
     request->is_handed_over |= event->finish == ENGINE_FINISH_HANDOFF;
 }
 

@@ -143,14 +143,29 @@ static enum engine_kind draw_kind(struct sim_world *world)
                : ENGINE_AGGREGATED;
 }
 
+static uint64_t need_of_all(const struct sim_world *world)
+{
+    uint64_t need = 0;
+    for (uint32_t i = 0; i < world->request_count; i++) {
+        const struct sim_request *request = &world->requests[i];
+        need += sim_need(world, request) *
+                (uint64_t)__builtin_popcount(request->open);
+    }
+    return need;
+}
+
 static struct sim_request *add_request(struct sim_world *world,
                                        enum engine_kind kind)
 {
+    uint64_t need_before = need_of_all(world);
     struct sim_request *request = &world->requests[world->request_count++];
     *request = (struct sim_request){.id = world->request_count,
                                     .rid = (int64_t)world->request_count,
                                     .kind = kind,
-                                    .first_pass = world->pass};
+                                    .first_pass = world->pass,
+                                    .open_before = world->open_sum,
+                                    .runs_before = world->run_sum,
+                                    .need_before = need_before};
     return request;
 }
 

@@ -68,6 +68,8 @@ struct sim_request {
     bool is_generation_first;
     bool has_bad_aux; /* it must not say a token */
     uint64_t first_pass;
+    /* At its arrival: sim_world's sums, and what those ahead of it need. */
+    uint64_t open_before, runs_before, need_before;
 };
 
 /* A batch under way; after its end its results stay, for the one after it. */
@@ -138,6 +140,8 @@ struct sim_world {
     uint32_t request_count;
     uint64_t now_ns;
     uint64_t pass;
+    uint64_t open_sum,
+        run_sum; /* choices open, runs planned; over all passes */
     bool is_quiet; /* no more load, no more faults but of copies */
     bool is_stopped;
     struct sim_trace trace;
@@ -154,6 +158,14 @@ bool sim_chance(struct rng *rng, uint32_t per_1024);
 uint32_t sim_range(struct rng *rng, uint32_t low, uint32_t high);
 /* engine_core_is_valid, and the step's observer. */
 void sim_check_core(struct sim_world *world, const char *step);
+
+/* Passes that the request takes when it has a worker for itself. */
+static inline uint64_t sim_need(const struct sim_world *world,
+                                const struct sim_request *request)
+{
+    return request->prompt_count / world->core_options.chunk_unit +
+           request->length + 1;
+}
 
 /* engine_draw.c */
 void sim_draw(struct sim_world *world);
