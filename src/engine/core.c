@@ -172,6 +172,7 @@ static enum err create_sched(struct engine_core *core, struct why *why)
     sched.is_shortest_first = options->is_shortest_first;
     sched.tokens_per_block = options->tokens_per_block;
     sched.seq_tokens_max = options->max_seq;
+    sched.answer_tokens = options->answer_tokens;
     return sched_create(&sched, core->waits, why, &core->sched);
 }
 

@@ -70,6 +70,7 @@ struct engine_core_options {
     uint8_t offload_priority_min; /* below: dropped, not moved down */
     uint32_t cache_event_max; /* kept until asked for; 0: none */
     enum sched_policy policy;
+    uint32_t answer_tokens; /* engine/schedule.h; 0: as long as can be */
     bool is_shortest_first;
     bool enable_prefix_waits;
     uint8_t secret[PREFIX_SECRET_SIZE]; /* of this process (prefix/keys.h) */

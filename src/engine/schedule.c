@@ -63,7 +63,9 @@ enum err sched_create(const struct sched_options *options,
     size_t count = options->unit_max;
     sched->options = *options;
     sched->waits = waits;
-    sched->predicted = options->seq_tokens_max * SCHED_FIXED;
+    sched->predicted = (options->answer_tokens > 0 ? options->answer_tokens
+                                                   : options->seq_tokens_max) *
+                       SCHED_FIXED;
     struct sched_plan *plan = &sched->plan;
     plan->decodes = mem_new_array(count, sizeof(plan->decodes[0]));
     plan->chunks = mem_new_array(count, sizeof(plan->chunks[0]));

@@ -122,6 +122,9 @@ struct sched_options {
     uint32_t receive_window_tokens; /* 0: no window */
     uint32_t tokens_per_block;
     uint32_t seq_tokens_max; /* stands in for an unknown growth */
+    /* BOUNDED_OVERCOMMIT: how long an answer is taken to be before the first
+     * twenty have ended; 0: seq_tokens_max. */
+    uint32_t answer_tokens;
 };
 /* The numbers of engine.md. */
 struct sched_options sched_options_default(void);

@@ -4,6 +4,7 @@ enum {
     POOL_SHARE = 950, /* thousandths, in predicted terms */
     WINDOW = 100, /* passes before the share of suspends counts */
     STRICT = 1000, /* passes of NO_EVICT after too many */
+    FIRST = 20, /* answers that are looked at before anything is predicted */
 };
 
 static bool is_strict(const struct sched *sched)
@@ -25,10 +26,26 @@ uint32_t sched_reserve_tokens(const struct sched *sched, uint32_t target,
     return target + predicted;
 }
 
+/* The longest of the first is a fair guess; small steps from the longest that
+ * can be would take thousands of answers. */
+static void learn_first(struct sched *sched, uint32_t token_count)
+{
+    sched->longest =
+        token_count > sched->longest ? token_count : sched->longest;
+    sched->learned++;
+    if (sched->learned == FIRST && sched->longest > 0) {
+        sched->predicted = sched->longest * SCHED_FIXED;
+    }
+}
+
 /* A quantile by small steps: up by 19 for each one above, down by 1 for each
  * one below, so that it settles where one in twenty is above. */
 void sched_learn_length(struct sched *sched, uint32_t token_count)
 {
+    if (sched->learned < FIRST) {
+        learn_first(sched, token_count);
+        return;
+    }
     uint32_t step = sched->predicted / (64 * 20) + 1;
     uint64_t seen = (uint64_t)token_count * SCHED_FIXED;
     if (seen > sched->predicted) {

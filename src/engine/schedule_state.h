@@ -52,6 +52,7 @@ struct sched {
     uint32_t idle_passes; /* in a row: nothing to compute, but somebody waits */
     /* BOUNDED_OVERCOMMIT */
     uint32_t predicted; /* output tokens, times 256 */
+    uint32_t learned, longest; /* of the first answers, in tokens */
     uint32_t window_passes, window_suspends;
     uint64_t strict_until; /* pass */
 };
