@@ -63,12 +63,14 @@ static void draw_pools(struct sim_world *world, struct rng *rng)
     struct engine_core_options *core = &world->core_options;
     uint32_t longest =
         (core->max_seq + core->tokens_per_block - 1) / core->tokens_per_block;
-    bool is_roomy = world->options.without_faults || sim_chance(rng, 128);
+    bool is_roomy = world->options.without_faults || sim_chance(rng, 64);
     bool has_host = sim_chance(rng, 640);
+    bool is_tight = sim_chance(rng, 640);
     for (uint32_t i = 0; i < core->group_count; i++) {
         uint32_t lives = lives_in(core, i);
-        uint32_t extra = is_roomy ? longest * core->max_batch * 4
-                                  : sim_range(rng, 0, 2 + longest);
+        uint32_t extra = is_roomy
+                             ? longest * core->max_batch * 4
+                             : sim_range(rng, 0, is_tight ? 2 : 2 + longest);
         core->page_counts[i] = lives * (longest + 2) + extra;
         core->host_page_counts[i] =
             has_host ? sim_range(rng, 4, 2 * core->page_counts[i]) : 0;
@@ -123,6 +125,7 @@ static void draw_limits(struct sim_world *world, struct rng *rng)
     core->queue_limit = sim_range(rng, 2, 24);
     core->vocab_size = SIM_VOCABULARY;
     core->policy = draw_policy(rng);
+    core->answer_tokens = sim_chance(rng, 768) ? sim_range(rng, 1, 8) : 0;
     core->is_shortest_first = sim_chance(rng, 512);
     core->enable_prefix_waits = sim_chance(rng, 768);
     core->enable_block_reuse = !sim_chance(rng, 64);
@@ -159,7 +162,7 @@ static void draw_load(struct sim_world *world, struct rng *rng)
 static void draw_hostility(struct sim_world *world, struct rng *rng)
 {
     struct sim_hostility *bad = &world->hostility;
-    bad->arrival = sim_range(rng, 100, 700);
+    bad->arrival = sim_range(rng, 200, 1000);
     bad->burst_max = sim_range(rng, 1, 6);
     bool is_calm = sim_chance(rng, 128);
     if (world->options.without_faults) {

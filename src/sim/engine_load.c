@@ -333,6 +333,19 @@ static void follow(struct sim_world *world)
     }
 }
 
+/* Whoever comes to a full queue is turned away: that is seen now and then, and
+ * leaves the load to those who find room. */
+static bool is_turned_away(struct sim_world *world)
+{
+    const struct engine_core_options *core = &world->core_options;
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < world->request_count; i++) {
+        open += world->requests[i].open != 0;
+    }
+    return open >= core->queue_limit + core->max_batch / 2 &&
+           !sim_chance(&world->load_rng, 64);
+}
+
 void sim_load_step(struct sim_world *world)
 {
     struct rng *rng = &world->load_rng;
@@ -342,8 +355,9 @@ void sim_load_step(struct sim_world *world)
     }
     uint32_t count =
         sim_chance(rng, bad->arrival) ? sim_range(rng, 1, bad->burst_max) : 0;
-    for (uint32_t i = 0; i < count && engine_core_has_room(world->core) &&
-                         world->request_count < SIM_REQUEST_MAX;
+    for (uint32_t i = 0;
+         i < count && engine_core_has_room(world->core) &&
+         world->request_count < SIM_REQUEST_MAX && !is_turned_away(world);
          i++) {
         arrive(world);
     }
