@@ -80,7 +80,7 @@ static void requests_go_from_state_to_state_as_the_table_says(void **state)
 {
     (void)state;
     struct watch *watch = mem_new(sizeof(*watch));
-    for (uint64_t seed = 1001; seed <= 1000 + seed_count; seed++) {
+    for (uint64_t seed = 1001; seed <= 1000 + 6 * seed_count; seed++) {
         struct sim_engine_options options = {
             .seed = seed, .on_step = watch_states, .context = watch};
         struct sim_engine_summary summary;
