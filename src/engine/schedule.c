@@ -243,21 +243,6 @@ static bool receive_fits(const struct sched *sched,
     return moving_blocks + need <= (window + block - 1) / block;
 }
 
-/* Receives go before prompts, but not for ever: the arrival of the oldest prompt
- * that has starved for pages. Younger receives leave it theirs. */
-static uint64_t oldest_starved(const struct sched *sched)
-{
-    for (uint32_t i = 0; i < sched->unit_count; i++) {
-        const struct sched_unit *unit = sched->units[i];
-        if (unit->kind == SCHED_CONTEXT && !unit->is_started &&
-            unit->lacks_pages &&
-            unit->passes_waited >= sched->options.starved_passes) {
-            return unit->arrival;
-        }
-    }
-    return UINT64_MAX;
-}
-
 /* In order of arrival; the arrival of the first that got nothing: who is
  * younger may not take the pages it waits for. */
 static uint64_t schedule_receives(struct sched *sched,
@@ -274,7 +259,7 @@ static uint64_t schedule_receives(struct sched *sched,
             !unit->is_ready) {
             continue;
         }
-        starved = starved == 0 ? oldest_starved(sched) : starved;
+        starved = starved == 0 ? sched_oldest_starved(sched) : starved;
         if (rows == 0 || unit->arrival > starved ||
             !receive_fits(sched, unit, moving)) {
             return UINT64_MAX;

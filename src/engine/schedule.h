@@ -66,7 +66,7 @@ struct sched_unit {
     uint64_t suspended_pass; /* 0: never */
     uint32_t recent_tokens; /* a pass, of late, times 256 */
     uint64_t touched_pass; /* scheduled, suspended or paused in it */
-    bool lacks_pages; /* tried to start last, and found too few */
+    bool lacks_pages; /* tried last, and found too few */
 };
 void sched_unit_init(struct sched_unit *unit, enum sched_kind kind,
                      uint64_t arrival);

@@ -104,7 +104,9 @@ static enum admit grow(struct sched *sched, struct sched_unit *unit,
 {
     bool is_last = unit->position + chunk == unit->target;
     uint32_t capacity = unit->position + chunk + (is_last ? unit->draft : 0);
-    if (sched->cache->grow(sched->cache->context, unit, capacity) == OK) {
+    unit->lacks_pages =
+        sched->cache->grow(sched->cache->context, unit, capacity) != OK;
+    if (!unit->lacks_pages) {
         sched_take_note(sched, unit, SCHED_ACT_GROW);
         return ADMIT_DONE;
     }
@@ -176,10 +178,26 @@ static void plan_waits(struct sched *sched)
     }
 }
 
+/* Nobody takes pages from the old for ever: the arrival of the oldest prompt
+ * that has starved for them. Younger receives, and younger prompts that have not
+ * begun, leave it theirs. */
+uint64_t sched_oldest_starved(const struct sched *sched)
+{
+    for (uint32_t i = 0; i < sched->unit_count; i++) {
+        const struct sched_unit *unit = sched->units[i];
+        if (unit->kind == SCHED_CONTEXT && unit->lacks_pages &&
+            unit->passes_waited >= sched->options.starved_passes) {
+            return unit->arrival;
+        }
+    }
+    return UINT64_MAX;
+}
+
 void sched_admit_prompts(struct sched *sched, uint64_t blocked_arrival)
 {
     uint32_t least = sched->options.is_chunked ? sched->options.chunk_unit : 1;
     bool is_over = false;
+    uint64_t starved = sched_oldest_starved(sched);
     sched->prompt_tokens = sched->tokens_left;
     if (sched->waits != NULL) {
         plan_waits(sched);
@@ -196,8 +214,9 @@ void sched_admit_prompts(struct sched *sched, uint64_t blocked_arrival)
             continue; /* counted even when no tokens are left for it */
         }
         bool is_first = !unit->is_started;
-        bool may_try =
-            !is_over && (!is_first || unit->arrival < blocked_arrival);
+        bool may_start =
+            unit->arrival < blocked_arrival && unit->arrival <= starved;
+        bool may_try = !is_over && (!is_first || may_start);
         uint32_t paused = sched->plan.paused_count;
         enum admit answer = may_try ? admit(sched, unit) : ADMIT_SKIP;
         /* Who does not fit yet holds back those that have not begun; those under

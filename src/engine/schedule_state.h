@@ -75,6 +75,7 @@ uint32_t sched_chunk_size(const struct sched *sched,
                           uint32_t tokens);
 
 /* schedule_admit.c */
+uint64_t sched_oldest_starved(const struct sched *sched);
 void sched_admit_prompts(struct sched *sched, uint64_t blocked_arrival);
 
 /* schedule_evict.c: makes `unit` (at `index` of the units) grow to `capacity`

@@ -434,6 +434,39 @@ static void veto_finds_nothing_of_what_was_paused(void **state)
     sched_destroy(sched);
 }
 
+/* A prompt under way has found too few pages for long: one that is younger and
+ * would fit does not begin, although nothing is promised to anybody; once the old
+ * one has gone on, it does. */
+static void starved_prompt_holds_back_those_that_have_not_begun(void **state)
+{
+    (void)state;
+    struct sched_options options = options_of(SCHED_MAX_UTILIZATION);
+    struct sched *sched = create(&options);
+    struct mock mock;
+    mock_init(&mock, 4);
+    mock.page_count = 20;
+    mock.budget.is_transfer_pending = true; /* no jam: nobody is paused */
+    struct mock_unit *old = mock_add(&mock, SCHED_CONTEXT, 80);
+    old->unit.is_started = true;
+    old->unit.position = 40;
+    old->pages = 10;
+    struct mock_unit *busy = mock_add(&mock, SCHED_GENERATION, 32);
+    busy->unit.is_in_flight = true;
+    for (uint32_t i = 0; i < options.starved_passes; i++) {
+        assert_int_equal(mock_pass(&mock, sched)->chunk_count, 0);
+    }
+    struct mock_unit *young = mock_add(&mock, SCHED_CONTEXT, 8);
+    assert_int_equal(mock_pass(&mock, sched)->chunk_count, 0);
+    assert_false(young->unit.is_started);
+    busy->pages = 0;
+    mock.page_count = 24;
+    const struct sched_plan *plan = mock_pass(&mock, sched);
+    assert_int_equal(mock_chunk(plan, old), 40);
+    mock_apply(plan);
+    assert_int_equal(mock_chunk(mock_pass(&mock, sched), young), 8);
+    sched_destroy(sched);
+}
+
 /* Three decodes, a prompt and a receive get pages, then the group says no: what
  * was free before is free again. [engine T86]
  * [engine I39] */
@@ -660,6 +693,7 @@ int main(void)
         cmocka_unit_test(span_is_never_cut),
         cmocka_unit_test(receives_go_through_a_window_in_order),
         cmocka_unit_test(veto_finds_nothing_of_what_was_paused),
+        cmocka_unit_test(starved_prompt_holds_back_those_that_have_not_begun),
         cmocka_unit_test(veto_gives_everything_back),
         cmocka_unit_test(long_prompt_yields_but_not_for_ever),
         cmocka_unit_test(starved_prompt_goes_first),
