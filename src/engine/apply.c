@@ -173,6 +173,9 @@ static void start_received(struct engine_core *core, struct item *item,
     core->lanes_free += item->lanes_held - lanes;
     item->lanes_held = lanes;
     item->computed = request->prompt_count;
+    if (item->session->has_holes) {
+        kv_seq_stop(item->seq); /* a block that others would find in part */
+    }
     item_commit(core, item, request->prompt_count);
     for (uint32_t i = 0; i < request->choice_count; i++) {
         if (item->open_choices & 1u << i) {

@@ -239,6 +239,7 @@ static void note(struct session *session, const struct transfer_report *report)
         snprintf(session->text, sizeof(session->text), "%s", report->text);
     }
     session->is_awaited |= report->is_awaited;
+    session->has_holes |= report->has_holes;
     if (report->slice_index > session->drained_count) {
         CHECK(report->slice_index <= session->slice_count);
         session->drained_count = report->slice_index;

@@ -113,6 +113,7 @@ struct session {
     uint32_t drained_count; /* said by a report */
     uint32_t unleased_count; /* ... and its lease has ended */
     uint32_t slice_ends[SLICE_COUNT_MAX];
+    bool has_holes; /* RECEIVE: not all tokens of all blocks came */
     struct transfer_aux *aux; /* RECEIVE: came with the KV; owned */
 };
 

@@ -93,6 +93,12 @@ static int check_seal(const struct serve_request *request,
                   "another auth key");
 }
 
+/* The transfer cuts the blocks of one side into those of the other. */
+static bool do_blocks_fit(uint32_t theirs, uint32_t ours)
+{
+    return theirs != 0 && (theirs % ours == 0 || ours % theirs == 0);
+}
+
 static int check_opaque(struct serve_request *request, struct why *why)
 {
     const struct api_handoff *handoff = &request->body.handoff;
@@ -108,7 +114,7 @@ static int check_opaque(struct serve_request *request, struct why *why)
                       "disaggregated_params.encoded_opaque_state: belongs to "
                       "another request id");
     }
-    if (opaque.tokens_per_block != config->tokens_per_block ||
+    if (!do_blocks_fit(opaque.tokens_per_block, config->tokens_per_block) ||
         opaque.kv_type != 0) {
         IGNORE(why_say(
             why, ERR_UNSUPPORTED,

@@ -36,11 +36,13 @@ struct link {
     uint64_t wanted; /* outgoing: whom the caller asked for; 0, until it is
                         registered: whoever it is */
     char endpoint[280]; /* outgoing */
-    uint32_t group_count; /* of its memory; when registered */
-    struct link_group {
+    /* Of its memory; when registered. */
+    uint32_t group_count, tokens_per_block;
+    struct link_group { /* by our own index */
         uint64_t base_offset;
         uint64_t page_bytes;
         uint32_t page_count;
+        uint32_t index; /* the peer's, which messages count by */
     } groups[TRANSFER_GROUP_COUNT_MAX];
     struct transfer_backend_peer *backend_peer; /* incoming, registered */
     const char *lane; /* static; when registered */

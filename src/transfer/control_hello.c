@@ -60,6 +60,20 @@ static const char *known_lane(const char *lane)
     return "other";
 }
 
+static void note_groups(struct link *link, const struct wire_rank_info *info)
+{
+    uint8_t theirs[WIRE_GROUP_COUNT_MAX];
+    CHECK(wire_rank_info_pair_groups(&link->control->hello.info, info, theirs));
+    link->group_count = info->group_count;
+    link->tokens_per_block = info->groups[0].tokens_per_block;
+    for (uint32_t i = 0; i < info->group_count; i++) {
+        const struct wire_group *group = &info->groups[theirs[i]];
+        link->groups[i] =
+            (struct link_group){group->base_offset, group->page_bytes,
+                                group->page_count, theirs[i]};
+    }
+}
+
 static void register_peer(struct link *link, const struct wire_rank_info *info)
 {
     struct control *control = link->control;
@@ -69,12 +83,7 @@ static void register_peer(struct link *link, const struct wire_rank_info *info)
                               &identity, info->incarnation);
     link->incarnation = info->incarnation;
     link->wanted = link->wanted == 0 ? info->incarnation : link->wanted;
-    link->group_count = info->group_count;
-    for (uint32_t i = 0; i < info->group_count; i++) {
-        const struct wire_group *group = &info->groups[i];
-        link->groups[i] = (struct link_group){
-            group->base_offset, group->page_bytes, group->page_count};
-    }
+    note_groups(link, info);
     control_move(link, PEER_REGISTER);
 }
 

@@ -16,7 +16,7 @@ MUST_USE enum err hello_init(struct hello *hello,
                              const struct transfer_options *options,
                              const char *endpoint, struct why *why);
 void hello_finish(struct hello *hello);
-/* ERR_UNSUPPORTED names the field that differs. */
+/* ERR_UNSUPPORTED names the field that does not fit. */
 MUST_USE enum err hello_check(const struct hello *hello,
                               const struct transfer_backend *backend,
                               const struct wire_rank_info *theirs,

@@ -72,7 +72,7 @@ struct transfer_command {
      * of a session, later entries may still be filled. */
     const kv_page_id *pages[TRANSFER_GROUP_COUNT_MAX];
     uint32_t group_count;
-    uint32_t block_count;
+    uint32_t block_count; /* blocks are our own, whatever the peer's hold */
     uint32_t prompt_tokens;
     /* SEND: ordinals [first_block, end_block) of the life cycles that stream.
      * A windowed one of which something is stale (transfer.md 3.4) travels
@@ -94,9 +94,12 @@ struct transfer_report {
     uint8_t word; /* AGREE_* bits, cumulative */
     uint8_t reason; /* enum agree_reason */
     bool is_awaited; /* OFFER, SEND: the receiver has advertised; stays set */
+    bool has_holes; /* RECEIVE, T without F: some tokens of the pages that were
+                       asked for did not come. This prompt's decoding does not
+                       read them; another's could. */
     uint32_t slice_index; /* SEND: slices below this one have drained */
     uint64_t moved_bytes;
-    uint32_t moved_blocks;
+    uint32_t moved_blocks; /* of the smaller of both sides' sizes */
     uint64_t started_ns, ended_ns;
     const char *backend; /* static text */
     const char *lane; /* static text */

@@ -80,6 +80,11 @@ struct receive_slot *receive_side_find(struct receive_side *side,
     return NULL;
 }
 
+static uint32_t block_size(const struct receive_side *side)
+{
+    return side->options.transfer->groups[0].pool.layout.tokens_per_block;
+}
+
 /* -------- carrying out -------- */
 
 void receive_side_simple_step(struct receive_side *side,
@@ -99,6 +104,27 @@ void receive_side_fail(struct receive_side *side, struct receive_slot *slot,
     receive_side_step(side, slot, &event);
 }
 
+/* The sender's blocks are known. False: they do not do, and it has failed. */
+static bool take_parts(struct receive_side *side, struct receive_slot *slot,
+                       const struct link *link, uint64_t now)
+{
+    if (!receive_slot_is_waiting(slot) ||
+        link->tokens_per_block == block_size(side)) {
+        return true;
+    }
+    if (receive_parts(side, slot, link->tokens_per_block)) {
+        char text[96];
+        snprintf(text, sizeof(text),
+                 "the prompt has too many blocks of %u tokens, as many as the "
+                 "sender's",
+                 link->tokens_per_block);
+        receive_side_fail(side, slot, AGREE_REASON_REFUSED, text, now);
+        return false;
+    }
+    rx_session_regroup(&slot->session);
+    return true;
+}
+
 void receive_side_connected(struct receive_side *side,
                             struct receive_slot *slot, const struct link *link,
                             uint64_t now)
@@ -113,6 +139,9 @@ void receive_side_connected(struct receive_side *side,
         slot->session.sender_incarnation = link->incarnation;
     }
     slot->lane = link->lane;
+    if (!take_parts(side, slot, link, now)) {
+        return;
+    }
     if (receive_slot_is_waiting(slot) && receive_grant(side, slot)) {
         receive_side_fail(side, slot, AGREE_REASON_REFUSED,
                           "too many receives for the backend", now);
@@ -134,11 +163,6 @@ static void connect_sender(struct receive_side *side, struct receive_slot *slot,
     } else if (link->state == PEER_REGISTERED) {
         receive_side_connected(side, slot, link, now);
     }
-}
-
-static uint32_t block_size(const struct receive_side *side)
-{
-    return side->options.transfer->groups[0].pool.layout.tokens_per_block;
 }
 
 /* Dense lists, group after group, in one buffer. */
@@ -217,6 +241,7 @@ static void report(struct receive_side *side, struct receive_slot *slot,
         .reason = session->reason,
         .moved_bytes = session->moved_bytes,
         .moved_blocks = rx_session_seen_count(session),
+        .has_holes = rx_session_has_holes(session),
         .started_ns = session->started_ns,
         .ended_ns = now,
         .backend = transfer_backend_name(side->options.transfer->backend),
@@ -324,26 +349,11 @@ static void reject(struct receive_side *side,
     }
 }
 
-/* A free one with room for the marks of so many blocks, cleared. */
-static struct receive_slot *take_slot(struct receive_side *side, uint32_t count)
+static struct receive_slot *find_free(struct receive_side *side)
 {
     struct receive_slot *slot = NULL;
     for (uint32_t i = 0; i < side->slot_count && slot == NULL; i++) {
         slot = side->slots[i].is_used ? NULL : &side->slots[i];
-    }
-    if (slot == NULL) {
-        return NULL;
-    }
-    if (count > slot->seen_capacity) {
-        void *seen = mem_try_resize(slot->seen, count * sizeof(slot->seen[0]));
-        if (seen == NULL) {
-            return NULL;
-        }
-        slot->seen = seen;
-        slot->seen_capacity = count;
-    }
-    if (count > 0) {
-        memset(slot->seen, 0, count * sizeof(slot->seen[0]));
     }
     return slot;
 }
@@ -356,14 +366,8 @@ static void fill_groups(struct receive_side *side, struct receive_slot *slot,
     const struct transfer_options *transfer = side->options.transfer;
     session->group_count = transfer->group_count;
     for (uint32_t i = 0; i < transfer->group_count; i++) {
-        const struct kv_life *life = &transfer->groups[i].life;
-        session->groups[i] = (struct rx_group){
-            .blocks = {command->pages[i], 0, count},
-            .seen = count > 0 ? slot->seen + (size_t)i * count : NULL,
-            .sink_end = transfer_blocks_of(life->sink_tokens, block_size(side)),
-            .stale_end = transfer_stale_end(life, command->prompt_tokens,
-                                            block_size(side)),
-        };
+        session->groups[i] =
+            (struct rx_group){.blocks = {command->pages[i], 0, count}};
         CHECK(transfer_blocks_are_valid(&session->groups[i].blocks,
                                         transfer->groups[i].pool.page_count));
     }
@@ -372,7 +376,6 @@ static void fill_groups(struct receive_side *side, struct receive_slot *slot,
 static void fill_slot(struct receive_side *side, struct receive_slot *slot,
                       const struct transfer_command *command, uint64_t now)
 {
-    slot->is_used = true;
     slot->has_ended = false;
     slot->prompt_tokens = command->prompt_tokens;
     slot->style = command->is_generation_first ? WIRE_GENERATION_FIRST
@@ -437,13 +440,18 @@ void receive_side_command(struct receive_side *side,
     }
     uint32_t count =
         command->block_count < whole ? command->block_count : whole;
-    struct receive_slot *slot = take_slot(side, group_count * count);
+    struct receive_slot *slot = find_free(side);
     if (slot == NULL) {
         reject(side, command, "too many at once");
         return;
     }
     fill_slot(side, slot, command, now);
     fill_groups(side, slot, command, count);
+    if (receive_parts(side, slot, block_size(side))) {
+        reject(side, command, "too many at once");
+        return;
+    }
+    slot->is_used = true;
     rx_session_init(&slot->session);
     side->options.stats->receives_started++;
     receive_side_simple_step(side, slot, RX_START, now);

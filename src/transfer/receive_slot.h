@@ -17,11 +17,13 @@ struct receive_slot {
     const char *lane;
     char text[96]; /* why, when a peer or the system said so */
     struct transfer_aux *aux; /* ours until it is reported; or NULL */
+    uint32_t sender_tokens; /* a block */
+    uint32_t part_tokens; /* the smaller of that and our own */
     struct rx_block *seen; /* (seen_capacity), group after group; stays */
     uint32_t seen_capacity;
     bool is_authorised; /* the sender's token is in force at the backend */
     bool is_verifying;
-    uint32_t verify_group, verify_next; /* the next ordinal to look at */
+    uint32_t verify_group, verify_next; /* the next part to look at */
 };
 
 struct receive_side {
@@ -47,6 +49,12 @@ static inline bool receive_slot_is_waiting(const struct receive_slot *slot)
            slot->session.exposure == EXPOSURE_NONE;
 }
 
+/* The parts of the groups, their marks cleared, for a sender with blocks of
+ * `sender_tokens`; nothing was said yet. ERR_UNSUPPORTED, ERR_FULL: too many
+ * parts; ERR_NO_MEMORY. */
+MUST_USE enum err receive_parts(struct receive_side *side,
+                                struct receive_slot *slot,
+                                uint32_t sender_tokens);
 /* Lets the sender write the pages that are wanted. ERR_FULL, ERR_NO_MEMORY. */
 MUST_USE enum err receive_grant(struct receive_side *side,
                                 struct receive_slot *slot);

@@ -1,29 +1,45 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "transfer/receive_slot.h"
+#include "transfer/regrain.h"
 
 enum { VERIFY_SIZE_MAX = 1024 * 1024 };
 
+/* CRC32C of what is there now: of a block all its bytes, of a part its runs. */
+static uint32_t digest_of(const struct receive_slot *slot,
+                          const struct kv_pool_view *pool,
+                          const struct rx_group *group, uint32_t index)
+{
+    size_t page = (size_t)group->blocks.pages[index / group->block_parts];
+    const uint8_t *at = pool->base + page * pool->page_bytes;
+    uint32_t each = slot->part_tokens;
+    if (each == slot->sender_tokens && group->block_parts == 1) {
+        return digest_crc32c(0, span_of(at, pool->page_bytes));
+    }
+    uint32_t left = slot->prompt_tokens - index * each;
+    return transfer_part_digest(&pool->layout, at,
+                                index % group->block_parts * each,
+                                left < each ? left : each);
+}
+
 /* False: the page does not hold what the sender read. */
-static bool is_right(const struct kv_pool_view *pool,
+static bool is_right(const struct receive_slot *slot,
+                     const struct kv_pool_view *pool,
                      const struct rx_group *group, uint32_t index)
 {
 #ifdef MUTATION_DIGEST_SKIPPED
     return true;
 #endif
-    size_t page = (size_t)group->blocks.pages[index];
-    struct span bytes =
-        span_of(pool->base + page * pool->page_bytes, pool->page_bytes);
-    return digest_crc32c(0, bytes) == group->seen[index].crc32c;
+    return digest_of(slot, pool, group, index) == group->seen[index].crc32c;
 }
 
-/* The next block that arrived; false: there is none left. */
+/* The next part that arrived; false: there is none left. */
 static bool find_next(struct receive_slot *slot)
 {
     const struct rx_session *session = &slot->session;
     for (; slot->verify_group < session->group_count; slot->verify_group++) {
         const struct rx_group *group = &session->groups[slot->verify_group];
-        for (; slot->verify_next < group->blocks.count; slot->verify_next++) {
+        for (; slot->verify_next < group->part_count; slot->verify_next++) {
             if (group->seen[slot->verify_next].is_seen) {
                 return true;
             }
@@ -43,13 +59,16 @@ static void verify_some(struct receive_side *side, struct receive_slot *slot,
         uint32_t group = slot->verify_group, index = slot->verify_next++;
         const struct kv_pool_view *pool =
             &side->options.transfer->groups[group].pool;
-        event.is_right = is_right(pool, &slot->session.groups[group], index);
+        event.is_right =
+            is_right(slot, pool, &slot->session.groups[group], index);
         if (!event.is_right) {
             log_error("transfer",
-                      "rid %lld: digest of block %u of life cycle %u is wrong",
-                      (long long)slot->session.rid, index, group);
+                      "rid %lld: digest of block %u of life cycle %u is wrong "
+                      "(blocks of %u tokens)",
+                      (long long)slot->session.rid, index, group,
+                      slot->part_tokens);
         }
-        checked += pool->page_bytes;
+        checked += pool->page_bytes / slot->session.groups[group].block_parts;
         has_next = find_next(slot);
     }
     if (!has_next || !event.is_right) {

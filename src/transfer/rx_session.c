@@ -8,21 +8,37 @@ static bool is_needed(const struct rx_group *group, uint32_t ordinal)
     return ordinal < group->sink_end || ordinal >= group->stale_end;
 }
 
-static uint32_t count_needed(const struct rx_group *group)
+static bool is_wanted(const struct rx_group *group, uint32_t part)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < group->blocks.count; i++) {
-        count += group->blocks.pages[i] != KV_PAGE_NONE &&
-                 is_needed(group, group->blocks.first + i);
+    return part < group->part_count &&
+           transfer_blocks_page(&group->blocks, part / group->block_parts) !=
+               KV_PAGE_NONE;
+}
+
+static void count_needed(struct rx_group *group)
+{
+    if (group->block_parts == 0) {
+        group->block_parts = 1;
+        group->part_count = group->blocks.first + group->blocks.count;
     }
-    return count;
+    group->want_count = group->need_count = 0;
+    for (uint32_t i = 0; i < group->part_count; i++) {
+        bool is_meant = is_wanted(group, i);
+        group->want_count += is_meant;
+        group->need_count += is_meant && is_needed(group, i);
+    }
+}
+
+void rx_session_regroup(struct rx_session *session)
+{
+    for (uint32_t i = 0; i < session->group_count; i++) {
+        count_needed(&session->groups[i]);
+    }
 }
 
 void rx_session_init(struct rx_session *session)
 {
-    for (uint32_t i = 0; i < session->group_count; i++) {
-        session->groups[i].need_count = count_needed(&session->groups[i]);
-    }
+    rx_session_regroup(session);
     session->task = RECEIVE_TASK_INIT;
     session->owner = OWNER_NEW;
     session->exposure = EXPOSURE_NONE;
@@ -118,19 +134,17 @@ static void on_sent(struct rx_session *session)
     move_owner(session, OWNER_QUEUED);
 }
 
-/* Notes the blocks of one slice. False: a block that is not ours, not wanted,
+/* Notes the parts of one slice. False: a part that is not ours, not wanted,
  * or was there before. */
 static bool take_digests(struct rx_group *group,
                          const struct wire_result *result, uint32_t index)
 {
     for (uint32_t i = 0; i < result->groups[index].digest_count; i++) {
         struct wire_digest digest = wire_result_digest(result, index, i);
-        if (transfer_blocks_page(&group->blocks, digest.ordinal) ==
-            KV_PAGE_NONE) {
+        if (!is_wanted(group, digest.ordinal)) {
             return false;
         }
-        struct rx_block *block =
-            &group->seen[digest.ordinal - group->blocks.first];
+        struct rx_block *block = &group->seen[digest.ordinal];
         if (block->is_seen) {
             return false;
         }
@@ -366,6 +380,16 @@ uint32_t rx_session_seen_count(const struct rx_session *session)
         count += session->groups[i].seen_count;
     }
     return count;
+}
+
+bool rx_session_has_holes(const struct rx_session *session)
+{
+    for (uint32_t i = 0; i < session->group_count; i++) {
+        if (session->groups[i].seen_count < session->groups[i].want_count) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool rx_session_is_valid(const struct rx_session *session)

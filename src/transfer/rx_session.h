@@ -24,7 +24,8 @@
 
 enum { RX_ACTION_COUNT_MAX = 8 };
 
-/* What results said of one block ordinal. */
+/* What results said of one part, by its ordinal: of a block, where the sender's
+ * are of the same size (transfer/regrain.h). */
 struct rx_block {
     uint32_t crc32c;
     bool is_seen;
@@ -41,11 +42,13 @@ struct rx_session {
     uint32_t group_count;
     struct rx_group {
         struct transfer_blocks blocks; /* the engine's, until Q */
-        struct rx_block *seen; /* (blocks.count), the caller's, zeroed */
-        /* Of the blocks that are wanted, [sink_end, stale_end) may stay away:
+        uint32_t block_parts; /* parts a block; 0: 1, and the next is not set */
+        uint32_t part_count; /* that the prompt has in `blocks` */
+        struct rx_block *seen; /* (part_count), the caller's, zeroed */
+        /* Of the parts that are wanted, [sink_end, stale_end) may stay away:
          * nobody will read them (transfer.md 3.8). */
         uint32_t sink_end, stale_end;
-        uint32_t need_count; /* wanted, and not of those */
+        uint32_t want_count, need_count; /* wanted; and not of those */
         uint32_t needed_count, seen_count; /* of what arrived */
     } groups[TRANSFER_GROUP_COUNT_MAX];
     bool wants_aux; /* generation-first */
@@ -99,12 +102,17 @@ struct rx_actions {
 
 /* The caller fills request, rid, sender_incarnation, attempt, deadline_ns,
  * started_ns, grace_ns, wants_aux, group_count and of each group blocks, seen,
- * sink_end and stale_end; the rest is 0. */
+ * sink_end and stale_end, perhaps the parts; the rest is 0. */
 void rx_session_init(struct rx_session *session);
+/* The same for the groups alone, which the caller has filled anew: the sender's
+ * blocks are known, and nothing has been said yet. */
+void rx_session_regroup(struct rx_session *session);
 void rx_session_step(struct rx_session *session, const struct rx_event *event,
                      struct rx_actions *actions_out);
 /* Not there yet, and it may still come. */
 bool rx_session_awaits_aux(const struct rx_session *session);
 uint32_t rx_session_seen_count(const struct rx_session *session);
+/* Something that was wanted has not come, and nobody needs it for decoding. */
+bool rx_session_has_holes(const struct rx_session *session);
 enum receive_status rx_session_status(const struct rx_session *session);
 bool rx_session_is_valid(const struct rx_session *session);

@@ -17,7 +17,7 @@ static enum err store(struct send_side *side, struct link *link,
     }
     uint32_t page_counts[TRANSFER_GROUP_COUNT_MAX];
     for (uint32_t i = 0; i < link->group_count; i++) {
-        page_counts[i] = link->groups[i].page_count;
+        page_counts[link->groups[i].index] = link->groups[i].page_count;
     }
     return transfer_adverts_store(side->adverts, link->incarnation, attempt,
                                   request, page_counts, link->group_count, now,
@@ -55,18 +55,28 @@ static const char *why_none_comes(struct send_side *side,
     return request->style == WIRE_CONTEXT_FIRST ? "it is not here" : NULL;
 }
 
+/* Blocks are the receiver's; what is told of them are the smaller of both. */
 static enum err check_prompt(const struct send_side *side,
+                             const struct link *link,
                              const struct wire_recv_request *request,
                              struct why *why)
 {
-    uint32_t each =
+    uint32_t own =
         side->options.transfer->groups[0].pool.layout.tokens_per_block;
-    return request->block_count ==
-                   transfer_blocks_of(request->prompt_tokens, each)
+    uint32_t theirs = link->tokens_per_block;
+    uint32_t tokens = request->prompt_tokens;
+    if (request->block_count != transfer_blocks_of(tokens, theirs)) {
+        return why_say(why, ERR_INVALID,
+                       "request data: block_count: %u, not that of %u tokens",
+                       request->block_count, tokens);
+    }
+    uint64_t parts = transfer_blocks_of(tokens, own < theirs ? own : theirs);
+    return parts * request->group_count <= WIRE_BLOCK_COUNT_MAX
                ? OK
                : why_say(why, ERR_INVALID,
-                         "request data: block_count: %u, not that of %u tokens",
-                         request->block_count, request->prompt_tokens);
+                         "request data: prompt_tokens: %u are too many blocks "
+                         "of %u",
+                         tokens, own);
 }
 
 static void on_request(struct send_side *side, struct link *link,
@@ -76,7 +86,7 @@ static void on_request(struct send_side *side, struct link *link,
     struct wire_recv_request request;
     struct why why = {0};
     enum err err = wire_recv_request_decode(body, &why, &request);
-    err = err ? err : check_prompt(side, &request, &why);
+    err = err ? err : check_prompt(side, link, &request, &why);
     if (header->rid < 0 || (!err && request.rid != header->rid)) {
         control_drop(link, "request data: rid is wrong");
         return;

@@ -36,6 +36,7 @@ void send_side_destroy(struct send_side *side)
     for (uint32_t i = 0; i < side->slot_count; i++) {
         mem_free(side->slots[i].pairs);
         mem_free(side->slots[i].pieces);
+        mem_free(side->slots[i].digests);
     }
     transfer_adverts_destroy(side->adverts);
     transfer_tombstones_destroy(side->tombstones);
@@ -209,7 +210,9 @@ static struct send_slot *open_slot(struct send_side *side,
         .lane = "",
         .pairs = slot->pairs,
         .pieces = slot->pieces,
+        .digests = slot->digests,
         .capacity = slot->capacity,
+        .piece_capacity = slot->piece_capacity,
         .session = {.request = command->request,
                     .rid = command->rid,
                     .deadline_ns = command->deadline_ns,

@@ -3,6 +3,7 @@
  * (send_side.c), what receivers say (send_link.c), what they are told and
  * written (send_write.c). Private to transfer. */
 #include "transfer/advert.h"
+#include "transfer/regrain.h"
 #include "transfer/reporter.h"
 #include "transfer/send_side.h"
 #include "transfer/tombstone.h"
@@ -25,6 +26,13 @@ struct send_slot {
     uint32_t capacity, pair_count;
     uint32_t pair_counts[TRANSFER_GROUP_COUNT_MAX];
     uint32_t group_blocks[TRANSFER_GROUP_COUNT_MAX]; /* written so far */
+    /* A pair is a part of the smaller of both sides' blocks, `grain`. Where it
+     * is several pieces, a write of the session goes to the backend in batches
+     * of pairs [batch_pair, next_pair). */
+    struct transfer_grain grain;
+    uint32_t piece_capacity, batch_pair, next_pair;
+    uint32_t *digests; /* (capacity) of pairs that are several pieces */
+    uint64_t moved_bytes; /* of this write of the session */
 };
 
 struct send_side {
@@ -66,6 +74,17 @@ struct transfer_blocks send_side_blocks(const struct send_side *side,
                                         const kv_page_id *const *pages,
                                         const struct tx_run *run,
                                         uint32_t group);
+/* Pairs of the run that is to be written, with room for their pieces; the slot
+ * has a link. ERR_NO_MEMORY; ERR_FULL: too many for one result. */
+MUST_USE enum err send_pieces_plan(struct send_side *side,
+                                   struct send_slot *slot);
+/* The next write: pieces of the pairs that come next, all if there is room. */
+void send_pieces_next(struct send_side *side, struct send_slot *slot);
+/* They were written: keeps what the receiver is told of them. */
+void send_pieces_note(struct send_side *side, struct send_slot *slot);
+/* What pair `index` holds. */
+uint32_t send_pieces_digest(const struct send_slot *slot, uint32_t index);
+
 /* Carries TX_WRITE, TX_RESULT and TX_AUX out. */
 void send_side_write(struct send_side *side, struct send_slot *slot,
                      uint64_t now);

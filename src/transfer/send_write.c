@@ -1,6 +1,5 @@
 #include "agree/word.h"
 #include "base/check.h"
-#include "base/mem.h"
 #include "transfer/aux.h"
 #include "transfer/send_slot.h"
 #include "transfer/slice.h"
@@ -26,12 +25,30 @@ void send_side_abort(struct send_side *side, struct link *link, int64_t rid,
     send_body(side, link, WIRE_KV_RESULT, rid, attempt);
 }
 
+/* The receiver counts life cycles by its own indices. */
+static uint32_t own_group(const struct link *link, uint32_t index)
+{
+    uint32_t own = 0;
+    while (own < link->group_count && link->groups[own].index != index) {
+        own++;
+    }
+    CHECK(own < link->group_count);
+    return own;
+}
+
 static void send_digests(struct send_side *side, const struct send_slot *slot)
 {
-    for (uint32_t i = 0; i < slot->pair_count; i++) {
-        struct wire_digest digest = {slot->pairs[i].ordinal,
-                                     slot->pieces[i].crc32c};
-        wire_result_digest_encode(digest, &side->body);
+    for (uint32_t i = 0; i < slot->link->group_count; i++) {
+        uint32_t own = own_group(slot->link, i);
+        uint32_t first = 0;
+        for (uint32_t before = 0; before < own; before++) {
+            first += slot->pair_counts[before];
+        }
+        for (uint32_t k = first; k < first + slot->pair_counts[own]; k++) {
+            struct wire_digest digest = {slot->pairs[k].ordinal,
+                                         send_pieces_digest(slot, k)};
+            wire_result_digest_encode(digest, &side->body);
+        }
     }
 }
 
@@ -41,6 +58,9 @@ void send_side_tell(struct send_side *side, struct send_slot *slot,
     const struct tx_session *session = &slot->session;
     const struct transfer_advert *advert = slot->advert;
     bool is_success = action->code == WIRE_RESULT_SUCCESS;
+    if (slot->link == NULL) {
+        return;
+    }
     struct wire_result result = {
         .prefix = {.rid = session->rid,
                    .receiver_slice = advert->receiver_slice,
@@ -55,18 +75,16 @@ void send_side_tell(struct send_side *side, struct send_slot *slot,
         .bytes_so_far = session->bytes_so_far,
     };
     for (uint32_t i = 0; i < result.group_count; i++) {
-        result.groups[i].blocks_so_far = slot->group_blocks[i];
-        result.groups[i].digest_count = is_success ? slot->pair_counts[i] : 0;
+        uint32_t own = own_group(slot->link, i);
+        result.groups[i].blocks_so_far = slot->group_blocks[own];
+        result.groups[i].digest_count = is_success ? slot->pair_counts[own] : 0;
     }
     buf_reset(&side->body);
     wire_result_encode(&result, &side->body);
     if (is_success) {
         send_digests(side, slot);
     }
-    if (slot->link != NULL) {
-        send_body(side, slot->link, WIRE_KV_RESULT, session->rid,
-                  advert->attempt);
-    }
+    send_body(side, slot->link, WIRE_KV_RESULT, session->rid, advert->attempt);
 }
 
 void send_side_tell_aux(struct send_side *side, struct send_slot *slot)
@@ -81,23 +99,6 @@ void send_side_tell_aux(struct send_side *side, struct send_slot *slot)
 }
 
 /* -------- writing -------- */
-
-static enum err reserve(struct send_slot *slot, uint32_t count)
-{
-    if (count <= slot->capacity) {
-        return OK;
-    }
-    void *pairs = mem_try_resize(slot->pairs, count * sizeof(slot->pairs[0]));
-    slot->pairs = pairs != NULL ? pairs : slot->pairs;
-    void *pieces =
-        mem_try_resize(slot->pieces, count * sizeof(slot->pieces[0]));
-    slot->pieces = pieces != NULL ? pieces : slot->pieces;
-    if (pairs == NULL || pieces == NULL) {
-        return ERR_NO_MEMORY;
-    }
-    slot->capacity = count;
-    return OK;
-}
 
 bool send_side_streams(const struct send_side *side, uint32_t group,
                        uint32_t prompt_tokens)
@@ -122,88 +123,74 @@ struct transfer_blocks send_side_blocks(const struct send_side *side,
     return (struct transfer_blocks){list, first, end - first};
 }
 
-static void add_piece(struct send_side *side, struct send_slot *slot,
-                      uint32_t group, uint32_t index)
+/* The batch of pieces that send_pieces_next made. */
+static void submit(struct send_side *side, struct send_slot *slot)
 {
-    const struct transfer_options *transfer = side->options.transfer;
-    const struct kv_pool_view *own = &transfer->groups[group].pool;
-    const struct link_group *theirs = &slot->link->groups[group];
-    const struct transfer_pair *pair = &slot->pairs[index];
-    slot->pieces[index] = (struct transfer_piece){
-        .source_offset = (uint64_t)(own->base - transfer->memory) +
-                         own->page_bytes * (uint64_t)pair->source,
-        .target_offset =
-            theirs->base_offset + own->page_bytes * (uint64_t)pair->target,
-        .size = own->page_bytes,
-    };
+    slot->write.peer = slot->link->backend_peer;
+    slot->write.pieces = slot->pieces;
+    slot->write.token =
+        (struct transfer_token){slot->session.rid, slot->advert->attempt};
+    slot->write.context = slot;
+    transfer_backend_write(side->options.transfer->backend, &slot->write);
+    side->options.wake(side->options.context);
 }
 
-/* All pages of the run that the receiver wants, group after group. */
-static enum err build_pieces(struct send_side *side, struct send_slot *slot)
+static bool has_way(const struct send_slot *slot)
 {
-    const struct tx_session *session = &slot->session;
-    struct transfer_blocks sources[TRANSFER_GROUP_COUNT_MAX];
-    uint32_t group_count = side->options.transfer->group_count;
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < group_count; i++) {
-        sources[i] =
-            send_side_blocks(side, session, slot->pages, &session->run, i);
-        most += sources[i].count;
-    }
-    enum err err = reserve(slot, most);
-    if (err) {
-        return err;
-    }
-    slot->pair_count = 0;
-    for (uint32_t i = 0; i < group_count; i++) {
-        uint32_t first = slot->pair_count;
-        slot->pair_counts[i] = transfer_pair_blocks(
-            &sources[i], &slot->advert->blocks[i], slot->pairs + first);
-        slot->pair_count += slot->pair_counts[i];
-        for (uint32_t k = first; k < slot->pair_count; k++) {
-            add_piece(side, slot, i, k);
-        }
-    }
-    return OK;
+    return slot->link != NULL && !slot->link->is_closing &&
+           slot->link->backend_peer != NULL;
 }
 
 void send_side_write(struct send_side *side, struct send_slot *slot,
                      uint64_t now)
 {
-    bool is_ready = slot->link != NULL && !slot->link->is_closing &&
-                    slot->link->backend_peer != NULL;
-    if (!is_ready || build_pieces(side, slot)) {
+    if (!has_way(slot) || send_pieces_plan(side, slot)) {
         struct tx_event event = {
             .kind = TX_REFUSED, .now = now, .reason = AGREE_REASON_TRANSPORT};
         send_side_step(side, slot, &event);
         return;
     }
     slot->lane = transfer_backend_peer_lane(slot->link->backend_peer);
-    slot->write = (struct transfer_write){
-        .peer = slot->link->backend_peer,
-        .pieces = slot->pieces,
-        .piece_count = slot->pair_count,
-        .token = {slot->session.rid, slot->advert->attempt},
-        .context = slot,
-    };
-    transfer_backend_write(side->options.transfer->backend, &slot->write);
+    send_pieces_next(side, slot);
+    submit(side, slot);
     struct tx_event event = {.kind = TX_SUBMITTED, .now = now};
     send_side_step(side, slot, &event);
-    side->options.wake(side->options.context);
+}
+
+/* Whether another batch is on its way. One that was given up meanwhile ends
+ * with the batch that was. */
+static bool go_on(struct send_side *side, struct send_slot *slot,
+                  enum transfer_outcome *outcome)
+{
+    if (*outcome != TRANSFER_DONE || slot->next_pair == slot->pair_count) {
+        return false;
+    }
+    if ((slot->session.word & AGREE_TERMINAL) || !has_way(slot)) {
+        *outcome = TRANSFER_STOPPED;
+        return false;
+    }
+    send_pieces_next(side, slot);
+    submit(side, slot);
+    return true;
 }
 
 void send_side_written(struct send_side *side, struct transfer_write *write,
                        uint64_t now)
 {
     struct send_slot *slot = write->context;
+    enum transfer_outcome outcome = write->outcome;
+    if (outcome == TRANSFER_DONE) {
+        send_pieces_note(side, slot);
+    }
+    if (go_on(side, slot, &outcome)) {
+        return;
+    }
     struct tx_event event = {.kind = TX_WRITTEN,
                              .now = now,
-                             .outcome = write->outcome,
-                             .blocks = write->piece_count};
-    for (size_t i = 0; i < write->piece_count; i++) {
-        event.bytes += write->pieces[i].size;
-    }
-    if (write->outcome == TRANSFER_DONE) {
+                             .outcome = outcome,
+                             .blocks = slot->pair_count,
+                             .bytes = slot->moved_bytes};
+    if (outcome == TRANSFER_DONE) {
         for (uint32_t i = 0; i < side->options.transfer->group_count; i++) {
             slot->group_blocks[i] += slot->pair_counts[i];
         }

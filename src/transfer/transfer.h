@@ -43,7 +43,8 @@ struct transfer_options {
     struct transfer_backend *backend; /* the caller's, outlives the transfer */
     uint8_t *memory; /* of transfer_backend_alloc, with all pools */
     size_t memory_size;
-    /* Peers must have the same in the same order (transfer.md 1.3). */
+    /* Peers must have the same life cycles, in any order, with blocks of one
+     * number of tokens that divides ours or is a multiple (transfer.md 4.5). */
     uint32_t group_count; /* 1 .. TRANSFER_GROUP_COUNT_MAX */
     struct transfer_group groups[TRANSFER_GROUP_COUNT_MAX];
     uint64_t incarnation; /* random, not 0, the same for the backend */

@@ -122,6 +122,11 @@ static enum err read_groups(struct span groups, struct wire_rank_info *info,
     for (uint32_t i = 0; i < array.count; i++) {
         enum err err =
             read_group(&groups, info->memory_bytes, why, &info->groups[i]);
+        if (!err && info->groups[i].tokens_per_block !=
+                        info->groups[0].tokens_per_block) {
+            err = why_say(why, ERR_INVALID,
+                          "tokens_per_block: not that of groups[0]");
+        }
         if (err) {
             return why_prefix(why, err, "groups[%u]", i);
         }
@@ -201,21 +206,93 @@ static enum err compare_layers(const char *prefix, struct span sender,
     return OK;
 }
 
+/* Does a page hold what it is said to hold? By products that cannot overflow. */
+static bool holds_layout(const struct wire_group *group)
+{
+    const uint64_t factors[] = {group->layer_count, group->kv_head_count,
+                                group->head_dim, group->tokens_per_block,
+                                group->element_bytes};
+    uint64_t size = 2;
+    for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
+        if (__builtin_mul_overflow(size, factors[i], &size)) {
+            return false;
+        }
+    }
+    return size <= group->page_bytes;
+}
+
+static enum err compare_blocks(const char *prefix,
+                               const struct wire_group *sender,
+                               const struct wire_group *receiver,
+                               struct why *why)
+{
+    uint32_t a = sender->tokens_per_block, b = receiver->tokens_per_block;
+    if (a == b) {
+        const struct number page_bytes[] = {SAME(page_bytes)};
+        return compare_numbers(prefix, page_bytes, 1, why);
+    }
+    if (a % b != 0 && b % a != 0) {
+        return why_say(why, ERR_UNSUPPORTED,
+                       "%stokens_per_block: %u at the sender, %u at the "
+                       "receiver, neither a multiple of the other",
+                       prefix, a, b);
+    }
+    if (!holds_layout(sender) || !holds_layout(receiver)) {
+        return why_say(why, ERR_UNSUPPORTED,
+                       "%spage_bytes: %llu at the sender, %llu at the "
+                       "receiver, less than the layout needs",
+                       prefix, (unsigned long long)sender->page_bytes,
+                       (unsigned long long)receiver->page_bytes);
+    }
+    return OK;
+}
+
 static enum err compare_group(uint32_t index, const struct wire_group *sender,
                               const struct wire_group *receiver,
                               struct why *why)
 {
     const struct number numbers[] = {
         SAME(window),        SAME(sink_tokens), SAME(layer_count),
-        SAME(kv_head_count), SAME(head_dim),    SAME(tokens_per_block),
-        SAME(element_bytes), SAME(page_bytes),
+        SAME(kv_head_count), SAME(head_dim),    SAME(element_bytes),
     };
     char prefix[24];
     snprintf(prefix, sizeof(prefix), "groups[%u].", index);
     enum err err = compare_numbers(prefix, numbers,
                                    sizeof(numbers) / sizeof(numbers[0]), why);
+    err = err ? err : compare_blocks(prefix, sender, receiver, why);
     return err ? err
                : compare_layers(prefix, sender->layers, receiver->layers, why);
+}
+
+static bool is_same_life(const struct wire_group *a, const struct wire_group *b)
+{
+    bool are_told = a->layers.size > 0 && b->layers.size > 0;
+    return a->window == b->window && a->sink_tokens == b->sink_tokens &&
+           a->layer_count == b->layer_count &&
+           (!are_told || span_equals(a->layers, b->layers));
+}
+
+bool wire_rank_info_pair_groups(const struct wire_rank_info *a,
+                                const struct wire_rank_info *b,
+                                uint8_t b_of_a_out[WIRE_GROUP_COUNT_MAX])
+{
+    uint8_t others[WIRE_GROUP_COUNT_MAX];
+    uint32_t count = a->group_count;
+    uint32_t paired = 0, taken = 0; /* a bit a group */
+    for (uint32_t i = 0; count == b->group_count && i < count * count; i++) {
+        uint32_t of_a = i % count, of_b = (i + i / count) % count;
+        if (!(paired & 1u << of_a) && !(taken & 1u << of_b) &&
+            is_same_life(&a->groups[of_a], &b->groups[of_b])) {
+            others[of_a] = (uint8_t)of_b;
+            paired |= 1u << of_a;
+            taken |= 1u << of_b;
+        }
+    }
+    if (paired == 0 || paired != (1u << count) - 1) {
+        return false;
+    }
+    memcpy(b_of_a_out, others, count);
+    return true;
 }
 
 static enum err compare_text(const char *name, const char *sender,
@@ -239,8 +316,14 @@ enum err wire_rank_info_compare(const struct wire_rank_info *sender,
               : compare_text("backend_config", sender->backend_config,
                              receiver->backend_config, why);
     err = err ? err : compare_ranks(sender, receiver, why);
+    /* Where they do not pair, two of one index differ and are named. */
+    uint8_t others[WIRE_GROUP_COUNT_MAX];
+    bool are_paired =
+        !err && wire_rank_info_pair_groups(sender, receiver, others);
     for (uint32_t i = 0; !err && i < sender->group_count; i++) {
-        err = compare_group(i, &sender->groups[i], &receiver->groups[i], why);
+        uint32_t other = are_paired ? others[i] : i;
+        err =
+            compare_group(i, &sender->groups[i], &receiver->groups[other], why);
     }
     return err;
 }

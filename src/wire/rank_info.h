@@ -8,7 +8,8 @@
  *               0                    base_offset          memory_bytes
  *
  * A group is a life cycle: layers whose pages live and die together. Groups of
- * two ranks are paired by index, so both must list them in the same order. */
+ * two ranks are paired by what they are (window, sinks, layers), not by index. */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -52,12 +53,21 @@ struct wire_rank_info {
 
 void wire_rank_info_encode(const struct wire_rank_info *info, struct buf *out);
 /* ERR_CORRUPT; ERR_INVALID names the field, also of a group that does not lie
- * inside the memory or has no page or tokens. */
+ * inside the memory, has no page or tokens, or other blocks than group 0. */
 MUST_USE enum err wire_rank_info_decode(struct span body, struct why *why,
                                         struct wire_rank_info *info_out);
 
-/* May these two exchange pages (transfer.md 4.6)? ERR_UNSUPPORTED names the
- * first field that differs and both its values. */
+/* Which group of `b` is the life cycle that `a` has at each index; where two
+ * could be, the one of the same index. False: one of them has no counterpart,
+ * the indices are not set. */
+bool wire_rank_info_pair_groups(const struct wire_rank_info *a,
+                                const struct wire_rank_info *b,
+                                uint8_t b_of_a_out[WIRE_GROUP_COUNT_MAX]);
+
+/* May these two exchange pages (transfer.md 4.5, 4.6)? ERR_UNSUPPORTED names
+ * the first field that does not fit and both its values. Of tokens_per_block
+ * one is a multiple of the other; pages are then as large as each side's layout
+ * needs, else equal. */
 MUST_USE enum err wire_rank_info_compare(const struct wire_rank_info *sender,
                                          const struct wire_rank_info *receiver,
                                          struct why *why);

@@ -4,6 +4,7 @@
  *
  *   block list of a group: raw little-endian int64, one a block ordinal
  *   0 .. block_count - 1; value = page of the receiver's pool, -1 = not wanted.
+ *   Blocks and groups are the receiver's, as its rank info tells them.
  *   A group without blocks has an empty list. All lists together have at most
  *   WIRE_BLOCK_COUNT_MAX entries.
  *

@@ -9,7 +9,11 @@
  *   25 u8 code               45 u8 group_count    digests, group after group:
  *   26 i64 bytes of this slice                       u32 ordinal, u32 CRC32C
  *
- * `slices_total` counts when is_last. Pure, any thread. */
+ * `slices_total` counts when is_last. Groups go by the receiver's indices; blocks
+ * and ordinals are of the smaller of the two sides' tokens_per_block (transfer.md
+ * 4.5), a digest covers what of such a block the prompt has, layer after layer,
+ * K then V, head after head; where the sizes are equal, all of its page. Pure,
+ * any thread. */
 #include <stdbool.h>
 #include <stdint.h>
 

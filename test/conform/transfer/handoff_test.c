@@ -512,14 +512,14 @@ static void layout_mismatch_names_the_field(enum node_body body)
                                            .loop = pair.loop,
                                            .hub = pair.hub,
                                            .incarnation = 0xc,
-                                           .tokens_per_block = 16});
+                                           .tokens_per_block = 12});
     kv_page_id pages[2] = {1, 2};
     node_receive(&other, &pair.a, 7, 9, pages, 2, 0);
     assert_int_equal(node_await(&other, 7, Q), T | F | Q);
     const struct transfer_report *report = node_last(&other, 7);
     assert_int_equal(report->reason, AGREE_REASON_REFUSED);
     assert_non_null(strstr(
-        report->text, "tokens_per_block: 8 at the sender, 16 at the receiver"));
+        report->text, "tokens_per_block: 8 at the sender, 12 at the receiver"));
     node_send(&pair.a, 1, 9, pages, 2, 0);
     node_receive(&pair.b, &pair.a, 2, 9, pages, 2, 0);
     assert_int_equal(node_await(&pair.b, 2, T), T | Q);

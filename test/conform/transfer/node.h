@@ -32,6 +32,7 @@ struct node_setup {
     uint32_t tokens_per_block; /* 0: NODE_TOKENS */
     uint32_t group_count; /* 0: 1; the others have smaller pages */
     uint32_t windows[TRANSFER_GROUP_COUNT_MAX]; /* by group */
+    bool is_reversed; /* the groups are listed in the opposite order */
     uint32_t head_dim; /* 0: 16; pages grow with it */
     uint64_t grace_ns, advert_ttl_ns, heartbeat_ns;
     uint32_t send_count_max;
@@ -94,8 +95,9 @@ static inline void node_pool(struct node *node, const struct node_setup *s)
     size_t offsets[TRANSFER_GROUP_COUNT_MAX];
     node->group_count = s->group_count ? s->group_count : 1;
     for (uint32_t i = 0; i < node->group_count; i++) {
+        uint32_t as = s->is_reversed ? node->group_count - 1 - i : i;
         struct kv_layout layout = {
-            .layer_count = i == 0 ? 2 : 1,
+            .layer_count = as == 0 ? 2 : 1,
             .kv_head_count = 2,
             .head_dim = s->head_dim ? s->head_dim : 16,
             .tokens_per_block =
@@ -106,7 +108,7 @@ static inline void node_pool(struct node *node, const struct node_setup *s)
         node->groups[i] = (struct transfer_group){
             .pool = {NULL, kv_layout_page_bytes(&layout), NODE_PAGE_COUNT,
                      layout},
-            .life = {.window = s->windows[i]}};
+            .life = {.window = s->windows[as]}};
         node->memory_size +=
             (node->groups[i].pool.page_bytes * NODE_PAGE_COUNT + 4095) / 4096 *
             4096;

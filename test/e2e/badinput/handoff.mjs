@@ -47,7 +47,7 @@ export const legs = [
   ['opaque state of another incarnation', state({ incarnation: 12345n })],
   ['opaque state of incarnation 0', state({ incarnation: 0n })],
   ['opaque state of another request', state({ rid: 77n })],
-  ['opaque state with other blocks', state({ tokensPerBlock: 64 })],
+  ['opaque state with other blocks', state({ tokensPerBlock: 24 })],
   ['opaque state with another KV type', state({ kvType: 3 })],
   ['opaque state with another prompt length', state({ promptTokens: 1 })],
   ['endpoint missing', to(null)],

@@ -1,6 +1,6 @@
 /* Sessions of both sides in random orders of everything that can happen to
- * them: slices, requests, cancels, lost connections, writes that move page by
- * page and stop or stay in doubt, frames that are late, deadlines, the time of
+ * them: slices, requests, cancels, lost connections, writes that move piece
+ * by piece and stop or stay in doubt, frames that are late, deadlines, the time of
  * advertisements. Few prompts at a time, many episodes; after each event what
  * must always hold is looked at, after each episode everything has ended. */
 #include "sessions_world.h"
@@ -12,7 +12,7 @@ enum {
     Q = AGREE_QUIET,
     U = AGREE_UNSAFE
 };
-enum { PROMPT_COUNT = 3, BLOCK_MAX = 6, OLD_MAX = 16 };
+enum { PROMPT_COUNT = 3, TOKEN_MAX = 24, BLOCK_MAX = 12, OLD_MAX = 16 };
 
 /* What one engine knows of its request. */
 struct half {
@@ -27,7 +27,8 @@ struct half {
 struct prompt {
     int64_t rid;
     bool is_generation_first;
-    uint32_t tokens, blocks;
+    uint32_t tokens;
+    uint32_t blocks[2]; /* sender's, receiver's */
     struct half tx, rx;
     uint32_t cursor, slice_count; /* posted */
     bool is_offered, has_last;
@@ -37,7 +38,7 @@ struct prompt {
     /* What the sender said: of the attempt that is under way. */
     uint32_t attempt, successes;
     bool has_aux, has_last_success;
-    uint8_t written[GROUPS][BLOCK_MAX]; /* how often, by ordinal */
+    uint8_t written[GROUPS][BLOCK_MAX]; /* pieces, by ordinal of the part */
 };
 
 static struct prompt prompts[PROMPT_COUNT];
@@ -79,18 +80,28 @@ static void give_pages(struct pages *pages, struct half *half, uint32_t blocks)
     }
 }
 
-static void fill_page(uint8_t *bytes, int64_t rid, uint32_t group,
-                      uint32_t ordinal)
+/* Of K (0) or V (1) of a token of a prompt. */
+static void make_bytes(const struct prompt *prompt, uint32_t group,
+                       uint32_t token, uint32_t half, uint8_t out[HEAD_BYTES])
 {
-    for (uint32_t i = 0; i < PAGE_BYTES; i++) {
-        bytes[i] = (uint8_t)rng_at((uint64_t)rid, group * 100 + ordinal, i);
+    for (uint32_t i = 0; i < HEAD_BYTES; i++) {
+        out[i] = (uint8_t)rng_at((uint64_t)prompt->rid, group * 2 + half,
+                                 token * HEAD_BYTES + i);
     }
 }
 
-static uint32_t stale_of(const struct prompt *prompt, uint32_t group)
+/* Where they lie in the page of the token's block, at either side. */
+static uint8_t *place_of(uint8_t *page, int side, uint32_t token, uint32_t half)
+{
+    uint32_t each = world.tokens[side];
+    return page + (half * each + token % each) * HEAD_BYTES;
+}
+
+/* The side's blocks before it have left the window. */
+static uint32_t stale_of(const struct prompt *prompt, uint32_t group, int side)
 {
     return transfer_stale_end(&world.options[0].groups[group].life,
-                              prompt->tokens, TOKENS);
+                              prompt->tokens, world.tokens[side]);
 }
 
 /* -------- orders of the engines -------- */
@@ -99,8 +110,11 @@ static void begin_prompt(struct prompt *prompt)
 {
     *prompt = (struct prompt){.rid = ++last_rid,
                               .is_generation_first = below(2),
-                              .tokens = 1 + below(BLOCK_MAX * TOKENS)};
-    prompt->blocks = transfer_blocks_of(prompt->tokens, TOKENS);
+                              .tokens = 1 + below(TOKEN_MAX)};
+    for (int side = 0; side < 2; side++) {
+        prompt->blocks[side] =
+            transfer_blocks_of(prompt->tokens, world.tokens[side]);
+    }
 }
 
 static uint64_t draw_deadline(struct prompt *prompt)
@@ -117,15 +131,21 @@ static void open_sender(struct prompt *prompt)
     struct half *tx = &prompt->tx;
     tx->request = ((uint64_t)prompt->rid << RID_SHIFT) + 1;
     tx->deadline_ns = draw_deadline(prompt);
-    for (uint32_t i = 0; i < GROUPS * prompt->blocks; i++) {
-        uint32_t group = i / prompt->blocks, ordinal = i % prompt->blocks;
-        bool is_stale = ordinal < stale_of(prompt, group);
+    for (uint32_t i = 0; i < GROUPS * prompt->blocks[0]; i++) {
+        uint32_t group = i / prompt->blocks[0], ordinal = i % prompt->blocks[0];
+        bool is_stale = ordinal < stale_of(prompt, group, 0);
         tx->pages[group][ordinal] =
             is_stale ? KV_PAGE_NONE
                      : take_page(&world.source, group, tx->request);
-        if (!is_stale) {
-            fill_page(world.source.bytes[group][tx->pages[group][ordinal]],
-                      prompt->rid, group, ordinal);
+    }
+    for (uint32_t i = 0; i < GROUPS * 2 * prompt->tokens; i++) {
+        uint32_t group = i % GROUPS, half = i / GROUPS % 2;
+        uint32_t token = i / GROUPS / 2;
+        kv_page_id page = tx->pages[group][token / world.tokens[0]];
+        if (page != KV_PAGE_NONE) {
+            make_bytes(
+                prompt, group, token, half,
+                place_of(world.source.bytes[group][page], 0, token, half));
         }
     }
 }
@@ -141,7 +161,7 @@ static struct transfer_command command_of(const struct prompt *prompt,
         .deadline_ns = half->deadline_ns,
         .pages = {half->pages[0], half->pages[1]},
         .group_count = GROUPS,
-        .block_count = prompt->blocks,
+        .block_count = prompt->blocks[kind == TRANSFER_RECEIVE],
         .prompt_tokens = prompt->tokens};
     return command;
 }
@@ -168,12 +188,12 @@ static void send_slice(struct prompt *prompt)
     if (tx->request == 0) {
         open_sender(prompt);
     }
-    uint32_t left = prompt->blocks - prompt->cursor;
+    uint32_t left = prompt->blocks[0] - prompt->cursor;
     struct transfer_command command = command_of(prompt, TRANSFER_SEND, tx);
     command.slice_index = prompt->slice_count++;
     command.first_block = prompt->cursor;
     command.end_block = prompt->cursor + 1 + below(left);
-    command.is_last = command.end_block == prompt->blocks;
+    command.is_last = command.end_block == prompt->blocks[0];
     prompt->cursor = command.end_block;
     prompt->has_last = command.is_last;
     if (command.is_last && prompt->is_generation_first) {
@@ -195,11 +215,11 @@ static void receive(struct prompt *prompt)
     *rx = (struct half){.request = ((uint64_t)prompt->rid << RID_SHIFT) + 8 +
                                    prompt->tries++};
     rx->deadline_ns = draw_deadline(prompt);
-    uint32_t cached = below(3) == 0 ? below(prompt->blocks + 1) : 0;
-    for (uint32_t i = 0; i < GROUPS * prompt->blocks; i++) {
-        uint32_t group = i / prompt->blocks, ordinal = i % prompt->blocks;
+    uint32_t cached = below(3) == 0 ? below(prompt->blocks[1] + 1) : 0;
+    for (uint32_t i = 0; i < GROUPS * prompt->blocks[1]; i++) {
+        uint32_t group = i / prompt->blocks[1], ordinal = i % prompt->blocks[1];
         bool is_wanted = ordinal >= cached &&
-                         (ordinal >= stale_of(prompt, group) || below(2));
+                         (ordinal >= stale_of(prompt, group, 1) || below(2));
         rx->pages[group][ordinal] =
             is_wanted ? take_page(&world.target, group, rx->request)
                       : KV_PAGE_NONE;
@@ -285,23 +305,41 @@ static void on_said(const struct message *message)
 
 /* -------- reports -------- */
 
-static void check_received(struct prompt *prompt)
+static uint32_t part_tokens(void)
+{
+    return world.tokens[0] < world.tokens[1] ? world.tokens[0]
+                                             : world.tokens[1];
+}
+
+/* A page, or K and V apart. */
+static uint32_t part_pieces(void)
+{
+    return world.tokens[0] == world.tokens[1] ? 1 : 2;
+}
+
+static void check_received(struct prompt *prompt, bool has_holes)
 {
     const struct half *rx = &prompt->rx;
-    uint8_t right[PAGE_BYTES];
+    uint8_t right[HEAD_BYTES];
+    bool has_missed = false;
     assert_true(prompt->has_last);
-    for (uint32_t i = 0; i < GROUPS * prompt->blocks; i++) {
-        uint32_t group = i / prompt->blocks, ordinal = i % prompt->blocks;
-        kv_page_id page = rx->pages[group][ordinal];
-        bool is_sent = ordinal >= stale_of(prompt, group);
-        if (page != KV_PAGE_NONE && is_sent) {
-            fill_page(right, prompt->rid, group, ordinal);
-            assert_memory_equal(world.target.bytes[group][page], right,
-                                PAGE_BYTES);
+    for (uint32_t i = 0; i < GROUPS * 2 * prompt->tokens; i++) {
+        uint32_t group = i % GROUPS, half = i / GROUPS % 2;
+        uint32_t token = i / GROUPS / 2;
+        kv_page_id page = rx->pages[group][token / world.tokens[1]];
+        bool is_wanted = page != KV_PAGE_NONE;
+        bool is_sent = token / world.tokens[0] >= stale_of(prompt, group, 0);
+        if (is_wanted && is_sent) {
+            make_bytes(prompt, group, token, half, right);
+            assert_memory_equal(
+                place_of(world.target.bytes[group][page], 1, token, half),
+                right, HEAD_BYTES);
         }
-        assert_int_equal(prompt->written[group][ordinal],
-                         page != KV_PAGE_NONE && is_sent);
+        has_missed |= is_wanted && !is_sent;
+        assert_int_equal(prompt->written[group][token / part_tokens()],
+                         is_wanted && is_sent ? part_pieces() : 0);
     }
+    assert_int_equal(has_holes, has_missed);
 }
 
 /* Words are legal, only grow, and end with one Q. */
@@ -332,7 +370,7 @@ static void take_sent(const struct transfer_report *report)
     }
     if (tx->word & Q) {
         assert_false(prompt->has_doubt);
-        give_pages(&world.source, tx, prompt->blocks);
+        give_pages(&world.source, tx, prompt->blocks[0]);
     }
 }
 
@@ -350,11 +388,11 @@ static void take_received(const struct transfer_report *report)
         mem_free(report->aux);
     }
     if (is_success) {
-        check_received(prompt);
+        check_received(prompt, report->has_holes);
     }
     if (rx->word & Q) {
         assert_true(!prompt->has_doubt || prompt->tries > 1);
-        give_pages(&world.target, rx, prompt->blocks);
+        give_pages(&world.target, rx, prompt->blocks[1]);
         memset(prompt->written, 0, sizeof(prompt->written));
     }
 }
@@ -382,9 +420,11 @@ static void move_some(struct transfer_write *write)
     struct prompt *prompt = find_prompt(slot->session.rid);
     uint32_t group = (uint32_t)(write->pieces[index].source_offset /
                                 sizeof(world.source.bytes[0]));
-    uint8_t *count = &prompt->written[group][slot->pairs[index].ordinal];
-    assert_int_equal((*count)++, 0);
-    world_move_page(write, index);
+    const struct transfer_pair *pair =
+        &slot->pairs[slot->batch_pair + index / part_pieces()];
+    uint8_t *count = &prompt->written[group][pair->ordinal];
+    assert_int_equal((*count)++, index % part_pieces());
+    world_move_piece(write, index);
 }
 
 static void end_write(struct transfer_write *write, enum transfer_outcome how)
@@ -643,11 +683,12 @@ static void run_episode(uint32_t steps)
     check_end();
 }
 
-static void run(uint64_t seed, uint32_t episodes, bool with_doubts)
+static void run(uint64_t seed, uint32_t source_tokens, uint32_t target_tokens,
+                uint32_t episodes, bool with_doubts)
 {
     has_doubts = with_doubts;
     old_count = 0;
-    world_open(seed);
+    world_open(seed, source_tokens, target_tokens);
     world.on_said = on_said;
     for (uint32_t i = 0; i < episodes; i++) {
         run_episode(20 + below(200));
@@ -665,10 +706,26 @@ static void random_orders_keep_the_promises(void **state)
 {
     (void)state;
     const char *more = getenv("BATON_EPISODES");
-    run(34, more != NULL ? (uint32_t)atoi(more) : 400, false);
+    run(34, 4, 4, more != NULL ? (uint32_t)atoi(more) : 400, false);
     assert_true(world.stats[1].receives_done > 0);
     assert_true(world.stats[0].sends_failed > 0);
     world_close();
+}
+
+/* The same where the two sides' blocks hold different numbers of tokens.
+ * [transfer T34 I1 I2 I4 I6] */
+static void blocks_of_two_sizes_keep_them_too(void **state)
+{
+    (void)state;
+    const char *more = getenv("BATON_EPISODES");
+    const uint32_t sizes[][2] = {{4, 8}, {8, 2}, {2, 4}, {4, 2}};
+    for (uint32_t i = 0; i < 4; i++) {
+        run(40 + i, sizes[i][0], sizes[i][1],
+            more != NULL ? (uint32_t)atoi(more) : 150, false);
+        assert_true(world.stats[1].receives_done > 0);
+        assert_true(world.stats[0].sends_failed > 0);
+        world_close();
+    }
 }
 
 /* The same with writes that nobody can tell the end of: their pages are never
@@ -676,13 +733,14 @@ static void random_orders_keep_the_promises(void **state)
 static void doubt_never_drains(void **state)
 {
     (void)state;
-    run(35, 8, true);
+    run(35, 4, 4, 8, true);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_orders_keep_the_promises),
+        cmocka_unit_test(blocks_of_two_sizes_keep_them_too),
         cmocka_unit_test(doubt_never_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

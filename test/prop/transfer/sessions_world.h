@@ -1,6 +1,6 @@
 #pragma once
 /* A sender's and a receiver's side on one thread, joined by connections whose
- * frames are delivered one by one, with a backend whose writes move a page at a
+ * frames are delivered one by one, with a backend whose writes move a piece at a
  * time, all when the test says so. The functions of control and process stand
  * here in place of the product's.
  *
@@ -36,9 +36,9 @@
 
 enum {
     GROUPS = 2,
-    PAGE_BYTES = 64,
+    PAGE_BYTES = 128,
+    HEAD_BYTES = 8, /* K or V of a token */
     PAGE_COUNT = 64, /* of a group */
-    TOKENS = 4,
     WINDOW = 9,
     MESSAGE_MAX = 128,
     BODY_MAX = 1024,
@@ -86,6 +86,7 @@ struct pages {
 
 struct world {
     struct rng rng;
+    uint32_t tokens[2]; /* a block: sender, receiver */
     uint64_t now;
     struct control control;
     struct backend backend;
@@ -162,6 +163,7 @@ static void open_line(struct line *line, const char *endpoint, uint64_t wanted)
                                       .is_outgoing = true,
                                       .state = PEER_FETCHING,
                                       .wanted = wanted,
+                                      .tokens_per_block = world.tokens[0],
                                       .lane = "memory"};
     snprintf(line->at_receiver.endpoint, sizeof(line->at_receiver.endpoint),
              "%.200s", endpoint);
@@ -170,12 +172,14 @@ static void open_line(struct line *line, const char *endpoint, uint64_t wanted)
                                     .incarnation = RECEIVER,
                                     .backend_peer = &world.backend.peer,
                                     .lane = "memory",
+                                    .tokens_per_block = world.tokens[1],
                                     .group_count = GROUPS};
     for (uint32_t i = 0; i < GROUPS; i++) {
         line->at_sender.groups[i] = (struct link_group){
             .base_offset = i * sizeof(world.target.bytes[0]),
             .page_bytes = PAGE_BYTES,
-            .page_count = PAGE_COUNT};
+            .page_count = PAGE_COUNT,
+            .index = i};
     }
 }
 
@@ -348,8 +352,8 @@ static const struct transfer_backend_ops backend_ops = {
     .poll = no_poll,
 };
 
-/* Moves one page. Both must still be leased, for one rid (I1). */
-static void world_move_page(struct transfer_write *write, size_t index)
+/* Moves one piece. Both pages must still be leased, for one rid (I1). */
+static void world_move_piece(struct transfer_write *write, size_t index)
 {
     struct transfer_piece *piece = &write->pieces[index];
     const uint8_t *from = &world.source.bytes[0][0][0] + piece->source_offset;
@@ -362,8 +366,8 @@ static void world_move_page(struct transfer_write *write, size_t index)
     assert_int_equal(source, slot->session.request);
     assert_int_not_equal(target, 0);
     assert_int_equal(source >> RID_SHIFT, target >> RID_SHIFT);
-    piece->crc32c = digest_crc32c(0, span_of(from, PAGE_BYTES));
-    memcpy(to, from, PAGE_BYTES);
+    piece->crc32c = digest_crc32c(0, span_of(from, piece->size));
+    memcpy(to, from, piece->size);
 }
 
 /* -------- life -------- */
@@ -383,7 +387,7 @@ static struct io_mailbox *new_mailbox(void)
 }
 
 static void set_options(struct transfer_options *options, struct pages *pages,
-                        uint64_t incarnation)
+                        uint32_t tokens, uint64_t incarnation)
 {
     *options = (struct transfer_options){
         .backend = &world.backend.base,
@@ -403,21 +407,24 @@ static void set_options(struct transfer_options *options, struct pages *pages,
             (struct transfer_group){.pool = {pages->bytes[i][0],
                                              PAGE_BYTES,
                                              PAGE_COUNT,
-                                             {1, 1, 1, TOKENS, 2}},
+                                             {1, 1, HEAD_BYTES / 2, tokens, 2}},
                                     .life = {.window = i == 0 ? 0 : WINDOW}};
     }
 }
 
-static void world_open(uint64_t seed)
+static void world_open(uint64_t seed, uint32_t source_tokens,
+                       uint32_t target_tokens)
 {
     log_setup(&(struct log_options){.level = LOG_ERROR});
     memset(&world, 0, sizeof(world));
     world.rng = rng_from_seed(seed);
     world.now = 1;
+    world.tokens[0] = source_tokens;
+    world.tokens[1] = target_tokens;
     transfer_backend_init(&world.backend.base, &backend_ops);
     world.backend.peer.backend = &world.backend.base;
-    set_options(&world.options[0], &world.source, SENDER);
-    set_options(&world.options[1], &world.target, RECEIVER);
+    set_options(&world.options[0], &world.source, source_tokens, SENDER);
+    set_options(&world.options[1], &world.target, target_tokens, RECEIVER);
     world.sends = send_side_create(&(struct send_side_options){
         &world.options[0], &world.stats[0], no_wake, NULL});
     world.receives = receive_side_create(&(struct receive_side_options){

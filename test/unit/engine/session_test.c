@@ -117,6 +117,46 @@ static void block_found_in_part_is_not_published_by_a_receive(void **state)
     rig_destroy(generation);
 }
 
+/* Pages that came in part serve their own prompt and nobody else: the tokens are
+ * right, and the same prompt finds nothing, where it finds what came whole. */
+static void what_came_with_holes_is_not_published(void **state)
+{
+    (void)state;
+    for (int has_holes = 0; has_holes < 2; has_holes++) {
+        struct engine_core_options options = rig_options();
+        struct rig *context = rig_create(&options);
+        struct rig *generation = rig_create(&options);
+        struct transfer_command send = {0};
+        struct transfer_command receive = {0};
+        int32_t expected[4];
+        struct engine_request *request = half(ENGINE_GENERATION_ONLY, 5, 1, 30);
+        rig_expect(generation, 1, 30, 4, expected);
+        run_context(context, half(ENGINE_CONTEXT_ONLY, 5, 1, 30), request,
+                    &send);
+        request->max_new_tokens = 4;
+        rig_submit(generation, request);
+        rig_turn(generation);
+        assert_true(rig_take_order(generation, &receive));
+        rig_move_pages(context, &send, generation, &receive);
+        rig_report(context, &send, T | Q, 0, "");
+        struct transfer_report report = {
+            .request = receive.request, .word = T | Q, .has_holes = has_holes};
+        engine_core_report(generation->core, generation->now_ns, &report);
+        rig_run(context);
+        rig_run(generation);
+        rig_assert_tokens(generation, 5, 0, expected, 4, ENGINE_FINISH_LENGTH);
+        rig_submit(generation, rig_request(6, 1, 30));
+        rig_run(generation);
+        assert_int_equal(rig_find(generation, 6, 0, ENGINE_EVENT_FINISHED)
+                             ->journey.cached_tokens,
+                         has_holes ? 0 : 28);
+        rig_assert_tokens(generation, 6, 0, expected, 4, ENGINE_FINISH_LENGTH);
+        rig_assert_idle(generation);
+        rig_destroy(context);
+        rig_destroy(generation);
+    }
+}
+
 /* Until the engine hears Q its pages are leased, whatever else runs: the prompt
  * is found by the next request, but no page of it comes free. Then they are
  * cached. [transfer T77] [engine I50] */
@@ -612,6 +652,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handed_over_request_gives_the_same_tokens),
         cmocka_unit_test(block_found_in_part_is_not_published_by_a_receive),
+        cmocka_unit_test(what_came_with_holes_is_not_published),
         cmocka_unit_test(pages_stay_until_the_transfer_is_quiet),
         cmocka_unit_test(cached_blocks_are_not_asked_for),
         cmocka_unit_test(the_partial_tail_is_always_asked_for),

@@ -69,13 +69,14 @@ static void set_ready(struct cluster *cluster, struct worker *worker)
 }
 
 static void open_worker(struct cluster *cluster, struct worker *worker,
-                        enum config_role role, uint64_t incarnation)
+                        enum config_role role, uint32_t tokens_per_block,
+                        uint64_t incarnation)
 {
     struct why why = {{0}};
     int32_t ends[ENGINE_END_TOKEN_COUNT_MAX];
     config_worker_init(&worker->config);
     worker->config.role = role;
-    worker->config.tokens_per_block = PAIR_BLOCK;
+    worker->config.tokens_per_block = tokens_per_block;
     assert_int_equal(io_waker_create(&worker->event_waker), OK);
     worker->side = side_open(&(struct side_setup){
         .hub = cluster->hub,
@@ -85,6 +86,7 @@ static void open_worker(struct cluster *cluster, struct worker *worker,
         .timeout_ns = LONG_NS,
         .max_batch = 8,
         .queue_limit = 64,
+        .tokens_per_block = tokens_per_block,
         .vocab_size = MODEL_VOCAB,
         .end_tokens = ends,
         .end_token_count = text_end_tokens(cluster->tokenizer, ends,
@@ -127,19 +129,38 @@ static void open_front(struct cluster *cluster)
     }
 }
 
-static int open_cluster(void **state)
+static int open_mixed(void **state, uint32_t context_tokens,
+                      uint32_t generation_tokens)
 {
     struct cluster *cluster = mem_new(sizeof(*cluster));
     load_model(cluster);
     assert_int_equal(io_loop_create(&cluster->loop), OK);
     cluster->hub = transfer_inproc_hub_create();
-    open_worker(cluster, &cluster->context, CONFIG_ROLE_CONTEXT, 0x1111);
-    open_worker(cluster, &cluster->generation, CONFIG_ROLE_GENERATION, 0x2222);
+    open_worker(cluster, &cluster->context, CONFIG_ROLE_CONTEXT, context_tokens,
+                0x1111);
+    open_worker(cluster, &cluster->generation, CONFIG_ROLE_GENERATION,
+                generation_tokens, 0x2222);
     cluster->client =
         http_client_create(cluster->loop, &(struct http_client_options){0});
     open_front(cluster);
     *state = cluster;
     return 0;
+}
+
+static int open_cluster(void **state)
+{
+    return open_mixed(state, PAIR_BLOCK, PAIR_BLOCK);
+}
+
+/* Blocks of other sizes at either worker: everybody gets the same. */
+static int open_small_large(void **state)
+{
+    return open_mixed(state, PAIR_BLOCK, 4 * PAIR_BLOCK);
+}
+
+static int open_large_small(void **state)
+{
+    return open_mixed(state, 8 * PAIR_BLOCK, PAIR_BLOCK);
 }
 
 /* The serve is gone already: what the engine still says is for nobody. */
@@ -529,6 +550,9 @@ static void the_first_token_shows_exactly_once(void **state)
 
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, open_cluster, close_cluster)
+#define MIXED(name)                                                         \
+    cmocka_unit_test_setup_teardown(name, open_small_large, close_cluster), \
+        cmocka_unit_test_setup_teardown(name, open_large_small, close_cluster)
 
 int main(void)
 {
@@ -537,6 +561,8 @@ int main(void)
         TEST(the_first_token_shows_exactly_once),
         TEST(streams_of_several_clients_keep_apart),
         TEST(a_chat_stream_passes_both_workers),
+        MIXED(a_completion_passes_both_workers),
+        MIXED(streams_of_several_clients_keep_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,10 @@ struct side_setup {
     uint64_t timeout_ns;
     uint32_t max_batch, queue_limit;
     uint32_t vocab_size; /* 0: PAIR_VOCAB */
+    uint32_t tokens_per_block; /* 0: PAIR_BLOCK */
+    uint32_t life_count; /* 0: one that sees all; each has page_count pages */
+    struct kv_life lives[KV_LIFE_COUNT_MAX];
+    bool enable_partial_reuse;
     const int32_t *end_tokens;
     uint32_t end_token_count;
 };
@@ -200,7 +204,9 @@ struct side {
     struct model *model;
     struct transfer_fault fault;
     struct tap *tap, *inner_tap;
-    struct kv_pool_view pool;
+    struct kv_pool_view pool; /* of the first life cycle */
+    struct kv_pool_view pools[KV_LIFE_COUNT_MAX];
+    size_t memory_size;
     uint64_t incarnation;
     struct io_loop *loop;
     struct io_thread *thread;
@@ -245,14 +251,22 @@ static inline void side_open_pool(struct side *side,
     side->inner_tap = tap_create(body);
     side->tap = tap_create(
         transfer_backend_fault_create(&side->inner_tap->base, &side->fault));
-    side->pool.layout = side->model->info.shape.layouts[0];
-    side->pool.page_bytes = kv_layout_page_bytes(&side->pool.layout);
-    side->pool.page_count = setup->page_count;
-    pair_ok(transfer_backend_alloc(&side->tap->base,
-                                   side->pool.page_bytes * setup->page_count,
-                                   &why, &base),
+    const struct kv_shape *shape = &side->model->info.shape;
+    for (uint32_t i = 0; i < shape->life_count; i++) {
+        size_t page_bytes = kv_layout_page_bytes(&shape->layouts[i]);
+        side->pools[i] = (struct kv_pool_view){
+            NULL, page_bytes, setup->page_count, shape->layouts[i]};
+        side->memory_size += page_bytes * setup->page_count;
+    }
+    pair_ok(transfer_backend_alloc(&side->tap->base, side->memory_size, &why,
+                                   &base),
             &why);
-    side->pool.base = base;
+    for (uint32_t i = 0; i < shape->life_count; i++) {
+        side->pools[i].base = base;
+        base =
+            side->pools[i].base + side->pools[i].page_bytes * setup->page_count;
+    }
+    side->pool = side->pools[0];
 }
 
 static inline void side_open_mailboxes(struct side *side)
@@ -281,23 +295,23 @@ static inline void side_open_transfer(struct side *side,
 {
     struct why why = {{0}};
     assert_int_equal(io_loop_create(&side->loop), OK);
-    pair_ok(
-        transfer_create(
-            &(struct transfer_options){
-                .loop = side->loop,
-                .backend = &side->tap->base,
-                .memory = side->pool.base,
-                .memory_size = side->pool.page_bytes * side->pool.page_count,
-                .group_count = 1,
-                .groups = {{side->pool}},
-                .incarnation = side->incarnation,
-                .host = "127.0.0.1",
-                .port = {side->orders, side->reports},
-                .commands_waker = side->transfer_waker,
-                .grace_ns = setup->timeout_ns,
-            },
-            &why, &side->transfer),
-        &why);
+    struct transfer_options options = {
+        .loop = side->loop,
+        .backend = &side->tap->base,
+        .memory = side->pool.base,
+        .memory_size = side->memory_size,
+        .group_count = side->model->info.shape.life_count,
+        .incarnation = side->incarnation,
+        .host = "127.0.0.1",
+        .port = {side->orders, side->reports},
+        .commands_waker = side->transfer_waker,
+        .grace_ns = setup->timeout_ns,
+    };
+    for (uint32_t i = 0; i < options.group_count; i++) {
+        options.groups[i] = (struct transfer_group){
+            .pool = side->pools[i], .life = side->model->info.shape.lives[i]};
+    }
+    pair_ok(transfer_create(&options, &why, &side->transfer), &why);
     assert_int_equal(
         io_thread_start("transfer", side_run, side->loop, &side->thread), OK);
 }
@@ -310,7 +324,7 @@ static inline void side_open_engine(struct side *side,
     pair_ok(engine_start(
                 &(struct engine_options){
                     .model = side->model,
-                    .pools = {side->pool},
+                    .pools = {side->pools[0], side->pools[1]},
                     .port = side->port,
                     .transfer = {side->orders, side->reports},
                     .waker = side->engine_waker,
@@ -326,6 +340,7 @@ static inline void side_open_engine(struct side *side,
                     .end_tokens = setup->end_tokens,
                     .end_token_count = setup->end_token_count,
                     .enable_block_reuse = true,
+                    .enable_partial_reuse = setup->enable_partial_reuse,
                 },
                 &why, &side->engine),
             &why);
@@ -338,8 +353,11 @@ static inline struct side *side_open(const struct side_setup *setup)
         .vocab_size = setup->vocab_size == 0 ? PAIR_VOCAB : setup->vocab_size,
         .context_length = PAIR_MAX_SEQ,
         .layer_count = 2,
-        .tokens_per_block = PAIR_BLOCK,
-        .seed = 77};
+        .tokens_per_block =
+            setup->tokens_per_block == 0 ? PAIR_BLOCK : setup->tokens_per_block,
+        .seed = 77,
+        .life_count = setup->life_count};
+    memcpy(side->hash.lives, setup->lives, sizeof(side->hash.lives));
     side->model = model_hash_create(&side->hash);
     side->incarnation = setup->incarnation;
     side->event_waker = setup->event_waker;
@@ -365,6 +383,7 @@ struct ask {
     uint32_t choice_count; /* 0: 1 */
     uint32_t max_new;
     int64_t rid;
+    bool is_generation_first;
     const struct side *sender; /* generation: whose KV */
     const int32_t *first_tokens; /* generation: (choice_count) */
 };
@@ -396,12 +415,15 @@ static inline uint64_t side_submit(struct side *side, const struct ask *ask)
     request->sampling.temperature = 0;
     request->logprob_count = -1;
     request->rid = ask->rid;
+    request->is_generation_first = ask->is_generation_first;
     if (ask->kind == ENGINE_GENERATION_ONLY) {
         request->sender_incarnation = ask->sender->incarnation;
         snprintf(request->sender_endpoint, sizeof(request->sender_endpoint),
                  "%s", transfer_endpoint(ask->sender->transfer));
-        memcpy(request->first_tokens, ask->first_tokens,
-               choices * sizeof(int32_t));
+        if (!ask->is_generation_first) {
+            memcpy(request->first_tokens, ask->first_tokens,
+                   choices * sizeof(int32_t));
+        }
     }
     side->answers[id] = (struct answer){
         .kind = ask->kind,
@@ -587,25 +609,39 @@ struct pair {
     int64_t last_rid;
 };
 
-static inline struct pair *pair_open(uint32_t context_pages,
-                                     uint32_t generation_pages,
-                                     uint64_t timeout_ns)
+static inline struct side *pair_open_side(struct pair *pair,
+                                          const struct side_setup *own,
+                                          uint64_t incarnation)
+{
+    struct side_setup setup = *own;
+    setup.hub = pair->hub;
+    setup.event_waker = pair->event_waker;
+    setup.incarnation = incarnation;
+    setup.max_batch = 8;
+    setup.queue_limit = 64;
+    return side_open(&setup);
+}
+
+/* Of the setups what a test says of pages, blocks, life cycles and time. */
+static inline struct pair *pair_open_as(const struct side_setup *context,
+                                        const struct side_setup *generation)
 {
     struct pair *pair = mem_new(sizeof(*pair));
     assert_int_equal(io_waker_create(&pair->event_waker), OK);
     pair->hub = transfer_inproc_hub_create();
-    struct side_setup setup = {.hub = pair->hub,
-                               .event_waker = pair->event_waker,
-                               .incarnation = 0x1111,
-                               .page_count = context_pages,
-                               .timeout_ns = timeout_ns,
-                               .max_batch = 8,
-                               .queue_limit = 64};
-    pair->context = side_open(&setup);
-    setup.incarnation = 0x2222;
-    setup.page_count = generation_pages;
-    pair->generation = side_open(&setup);
+    pair->context = pair_open_side(pair, context, 0x1111);
+    pair->generation = pair_open_side(pair, generation, 0x2222);
     return pair;
+}
+
+static inline struct pair *pair_open(uint32_t context_pages,
+                                     uint32_t generation_pages,
+                                     uint64_t timeout_ns)
+{
+    return pair_open_as(&(struct side_setup){.page_count = context_pages,
+                                             .timeout_ns = timeout_ns},
+                        &(struct side_setup){.page_count = generation_pages,
+                                             .timeout_ns = timeout_ns});
 }
 
 static inline void pair_take(struct pair *pair)

@@ -248,8 +248,10 @@ static void a_leg_that_does_not_fit_is_refused(void **state)
     leg.prompt_tokens = 4;
     leg_refused(world, &leg, 400, "the context server had 4");
     leg = good_leg();
-    leg.tokens_per_block = 64;
-    leg_refused(world, &leg, 400, "64 tokens a block");
+    leg.tokens_per_block = 24;
+    leg_refused(world, &leg, 400, "24 tokens a block");
+    leg.tokens_per_block = 0;
+    leg_refused(world, &leg, 400, " 0 tokens a block");
     leg = good_leg();
     leg.first = "[75,76]";
     leg_refused(world, &leg, 400, "first_gen_tokens");

@@ -65,6 +65,21 @@ static void differences_are_named(void **state)
     expect_refused(&theirs, false, "backend_config");
 }
 
+/* Blocks of twice the tokens, in pages that hold them, are fine both ways. */
+static void larger_blocks_are_taken(void **state)
+{
+    (void)state;
+    struct why why = {0};
+    struct wire_rank_info theirs = hello.info;
+    theirs.groups[0].tokens_per_block *= 2;
+    expect_refused(&theirs, true, "groups[0].page_bytes");
+    theirs.groups[0].page_bytes *= 2;
+    assert_int_equal(hello_check(&hello, around.backend, &theirs, true, &why),
+                     OK);
+    assert_int_equal(hello_check(&hello, around.backend, &theirs, false, &why),
+                     OK);
+}
+
 /* Memory of this process cannot be reached from another, nor from elsewhere. */
 static void out_of_reach_is_refused(void **state)
 {
@@ -83,6 +98,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_like_us_is_taken, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(differences_are_named, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(larger_blocks_are_taken, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(out_of_reach_is_refused, set_up,
                                         tear_down),

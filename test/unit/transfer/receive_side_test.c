@@ -38,6 +38,7 @@ static void open_bench(struct bench *bench)
                                 .incarnation = SENDER,
                                 .wanted = SENDER,
                                 .endpoint = "tcp://127.0.0.1:9",
+                                .tokens_per_block = FAKE_TOKENS,
                                 .lane = "memory"};
     fake_control.sender = &bench->link;
 }

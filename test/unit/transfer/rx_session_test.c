@@ -199,6 +199,7 @@ static void many_slices_are_counted(void **state)
     }
     session.groups[0].blocks = (struct transfer_blocks){many, 0, COUNT};
     session.groups[0].seen = marks;
+    session.groups[0].part_count = COUNT;
     session.groups[0].need_count = COUNT;
     for (uint32_t i = 0; i < COUNT; i++) {
         bool is_last = i == COUNT - 1;

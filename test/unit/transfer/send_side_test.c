@@ -33,7 +33,9 @@ static void open_bench(struct bench *bench)
                                 .state = PEER_REGISTERED,
                                 .incarnation = 0xb,
                                 .group_count = 1,
+                                .tokens_per_block = FAKE_TOKENS,
                                 .groups = {{.page_count = FAKE_PAGES}}};
+    bench->link.groups[0].page_bytes = bench->around.pool.page_bytes;
     assert_int_equal(
         transfer_backend_peer_open(bench->around.backend,
                                    buf_span(&bench->around.peer_blob),

@@ -82,10 +82,11 @@ static void each_difference_is_named_with_both_values(void **state)
     struct wire_rank_info a = example(), b = example();
     struct why why;
     assert_int_equal(wire_rank_info_compare(&a, &b, &why), OK);
-    b.groups[0].tokens_per_block = 64;
+    b.groups[0].tokens_per_block = 24;
     assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
-    assert_string_equal(why.text, "groups[0].tokens_per_block: 32 at the "
-                                  "sender, 64 at the receiver");
+    assert_string_equal(why.text,
+                        "groups[0].tokens_per_block: 32 at the sender, 24 at "
+                        "the receiver, neither a multiple of the other");
     b = example();
     b.groups[1].page_bytes++;
     assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
@@ -113,6 +114,66 @@ static void each_difference_is_named_with_both_values(void **state)
     strcpy(b.backend_config, "d");
     assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
     assert_non_null(strstr(why.text, "backend_config: 'c' at the sender"));
+}
+
+static void set_blocks(struct wire_rank_info *info, uint32_t tokens)
+{
+    for (uint32_t i = 0; i < info->group_count; i++) {
+        struct wire_group *group = &info->groups[i];
+        group->tokens_per_block = tokens;
+        group->page_bytes = (uint64_t)2 * group->layer_count *
+                            group->kv_head_count * group->head_dim * tokens *
+                            group->element_bytes;
+    }
+}
+
+/* Blocks of 16 and 64 go with those of 32, both ways; 48 do not; a page that is
+ * smaller than its layout, or whose layout overflows, is found out. */
+static void blocks_may_be_a_multiple(void **state)
+{
+    (void)state;
+    struct wire_rank_info a = example(), b = example();
+    struct why why;
+    set_blocks(&a, 32);
+    for (uint32_t tokens = 16; tokens <= 64; tokens += 16) {
+        enum err right = tokens == 48 ? ERR_UNSUPPORTED : OK;
+        set_blocks(&b, tokens);
+        assert_int_equal(wire_rank_info_compare(&a, &b, &why), right);
+        assert_int_equal(wire_rank_info_compare(&b, &a, &why), right);
+    }
+    b.groups[1].page_bytes--;
+    assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
+    assert_non_null(strstr(why.text, "groups[1].page_bytes"));
+    assert_non_null(strstr(why.text, "less than the layout needs"));
+    set_blocks(&b, 64);
+    a.groups[0].head_dim = b.groups[0].head_dim = UINT32_MAX;
+    a.groups[0].layer_count = b.groups[0].layer_count = UINT32_MAX;
+    assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
+    assert_non_null(strstr(why.text, "groups[0].page_bytes"));
+}
+
+/* The same life cycles in another order are paired by what they are; of two that
+ * are alike each goes with that of its index. */
+static void groups_pair_by_what_they_are(void **state)
+{
+    (void)state;
+    struct wire_rank_info a = example(), b = example();
+    struct why why;
+    uint8_t of_a[WIRE_GROUP_COUNT_MAX];
+    b.groups[0] = a.groups[1];
+    b.groups[1] = a.groups[0];
+    assert_int_equal(wire_rank_info_compare(&a, &b, &why), OK);
+    assert_true(wire_rank_info_pair_groups(&a, &b, of_a));
+    assert_int_equal(of_a[0], 1);
+    assert_int_equal(of_a[1], 0);
+    a.groups[1] = a.groups[0];
+    assert_false(wire_rank_info_pair_groups(&a, &b, of_a));
+    assert_int_equal(wire_rank_info_compare(&a, &b, &why), ERR_UNSUPPORTED);
+    assert_non_null(strstr(why.text, "groups[0].window: 0 at the sender, 64"));
+    b.groups[0] = b.groups[1];
+    assert_true(wire_rank_info_pair_groups(&a, &b, of_a));
+    assert_int_equal(of_a[0], 0);
+    assert_int_equal(of_a[1], 1);
 }
 
 /* Who one is may differ: pid, incarnation, endpoint, pages. */
@@ -162,6 +223,9 @@ static void groups_outside_the_memory_are_refused(void **state)
     bad.groups[0].tokens_per_block = 0;
     expect_bad(&bad, "tokens_per_block");
     bad = example();
+    bad.groups[1].tokens_per_block = 16;
+    expect_bad(&bad, "groups[1]: tokens_per_block: not that of groups[0]");
+    bad = example();
     bad.groups[0].layers.size = 3;
     expect_bad(&bad, "layers");
     bad = example();
@@ -174,6 +238,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rank_info_comes_back),
         cmocka_unit_test(each_difference_is_named_with_both_values),
+        cmocka_unit_test(blocks_may_be_a_multiple),
+        cmocka_unit_test(groups_pair_by_what_they_are),
         cmocka_unit_test(groups_outside_the_memory_are_refused),
         cmocka_unit_test(what_may_differ_is_not_compared),
     };
