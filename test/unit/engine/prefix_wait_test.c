@@ -237,7 +237,7 @@ static void stuck_owner_is_waited_for_128_passes_at_most(void **state)
     a->unit.is_started = true;
     a->unit.is_replayable = false;
     a->reusable = UINT32_MAX; /* what it has is not found */
-    a->grow_failures = UINT32_MAX;
+    a->unit.is_ready = false; /* its turn does not come */
     for (uint32_t i = 0; i < 100; i++) {
         pass(&world);
         assert_int_equal(b->unit.waits, i + 1);
