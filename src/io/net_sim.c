@@ -326,6 +326,13 @@ static void copy_parts(uint8_t *to, uint32_t size, const struct iovec *parts,
     }
 }
 
+/* What is sent now never arrives, so that no byte does behind a gap. */
+static bool is_cut(struct io_sim *sim, const struct sim_socket *one)
+{
+    return one->peer < 0 || one->reset_ns != UINT64_MAX ||
+           at_index(sim, one->peer)->reset_ns != UINT64_MAX;
+}
+
 static ssize_t send_parts(struct io_loop *loop, int fd, struct iovec *parts,
                           size_t part_count)
 {
@@ -346,8 +353,7 @@ static ssize_t send_parts(struct io_loop *loop, int fd, struct iovec *parts,
         return -1;
     }
     uint32_t size = draw_part(sim, whole < room ? whole : room);
-    if (one->peer < 0) {
-        /* It goes nowhere; in time the other kernel says so. */
+    if (is_cut(sim, one)) { /* in time the other kernel says so */
         one->reset_ns = sooner(one->reset_ns,
                                io_sim_arrival_ns(sim, one->to_host, one->host));
         return (ssize_t)size;
@@ -395,7 +401,7 @@ static void end_sending(struct io_loop *loop, int fd)
 {
     struct io_sim *sim = sim_of(loop);
     struct sim_socket *one = at_fd(sim, fd);
-    if (one->state == SIM_SOCKET_CONNECTED && one->peer >= 0 &&
+    if (one->state == SIM_SOCKET_CONNECTED && !is_cut(sim, one) &&
         !one->has_sent_end) {
         post(sim, at_index(sim, one->peer), SIM_END, 0);
     }

@@ -63,6 +63,8 @@ void io_sim_delay(struct io_sim *sim, uint32_t from, uint32_t to, uint64_t ns);
 /* Connections that it met. */
 uint32_t io_sim_break(struct io_sim *sim, uint32_t one, uint32_t other);
 void io_sim_corrupt(struct io_sim *sim, uint32_t from, uint32_t to);
+/* Corruptions that have met no bytes yet never will. */
+void io_sim_spare(struct io_sim *sim);
 
 struct io_sim_counts {
     uint64_t turns, connects, refusals, resets, bytes, corrupted;

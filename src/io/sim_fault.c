@@ -83,3 +83,10 @@ void io_sim_corrupt(struct io_sim *sim, uint32_t from, uint32_t to)
 {
     sim->ways[from][to].corrupt_count++;
 }
+
+void io_sim_spare(struct io_sim *sim)
+{
+    for (uint32_t i = 0; i < IO_SIM_HOST_MAX * IO_SIM_HOST_MAX; i++) {
+        sim->ways[i / IO_SIM_HOST_MAX][i % IO_SIM_HOST_MAX].corrupt_count = 0;
+    }
+}

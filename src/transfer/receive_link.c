@@ -66,6 +66,21 @@ static void on_result(struct receive_side *side, struct link *link,
     receive_side_step(side, slot, &event);
 }
 
+#ifdef MUTATION_AUX_OF_ANOTHER
+/* What must not be done: whoever waits takes the next first tokens. */
+static struct receive_slot *find_waiting(struct receive_side *side)
+{
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct receive_slot *slot = &side->slots[i];
+        if (receive_slot_is_live(slot) &&
+            rx_session_awaits_aux(&slot->session)) {
+            return slot;
+        }
+    }
+    return NULL;
+}
+#endif
+
 /* Only of the attempt that waits for it, and once: the tokens of another one
  * never get to the engine (transfer.md I25). */
 static void on_aux(struct receive_side *side, struct link *link,
@@ -81,8 +96,12 @@ static void on_aux(struct receive_side *side, struct link *link,
     }
     struct receive_slot *slot =
         receive_side_find(side, link->incarnation, header->rid);
-    if (slot == NULL || header->attempt != slot->session.attempt ||
-        !rx_session_awaits_aux(&slot->session)) {
+    bool is_its = slot != NULL && header->attempt == slot->session.attempt;
+#ifdef MUTATION_AUX_OF_ANOTHER
+    slot = find_waiting(side);
+    is_its = slot != NULL;
+#endif
+    if (!is_its || !rx_session_awaits_aux(&slot->session)) {
         side->options.stats->frames_dropped++;
         mem_free(aux);
         return;
@@ -150,6 +169,27 @@ void receive_side_lost(struct receive_side *side, struct link *link,
     }
 }
 
+/* A refusal ends in a log line of the link. There may have been two links to the
+ * sender, of which one is left: nobody hears of that one's registration again. */
+static void ask_again(struct receive_side *side, const struct mourner *mourner,
+                      uint64_t now)
+{
+    struct link *link;
+    struct why why;
+    enum err err = control_connect(side->control, mourner->endpoint,
+                                   mourner->incarnation, &why, &link);
+    if (err || link->state != PEER_REGISTERED) {
+        return;
+    }
+    for (uint32_t i = 0; i < side->slot_count; i++) {
+        struct receive_slot *slot = &side->slots[i];
+        if (receive_slot_is_live(slot) &&
+            slot->session.sender_incarnation == mourner->incarnation) {
+            receive_side_connected(side, slot, link, now);
+        }
+    }
+}
+
 void receive_side_tick_mourner(struct receive_side *side,
                                struct mourner *mourner, uint64_t now)
 {
@@ -171,10 +211,6 @@ void receive_side_tick_mourner(struct receive_side *side,
     }
     if (now >= mourner->retry_ns) {
         mourner->retry_ns = now + RETRY_NS;
-        struct link *link;
-        struct why why;
-        /* Tried again; a refusal ends in a log line of the link. */
-        IGNORE(control_connect(side->control, mourner->endpoint,
-                               mourner->incarnation, &why, &link));
+        ask_again(side, mourner, now);
     }
 }

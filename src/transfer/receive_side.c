@@ -54,7 +54,13 @@ void receive_side_destroy(struct receive_side *side)
 void receive_side_abandon(struct receive_side *side)
 {
     for (uint32_t i = 0; i < side->slot_count; i++) {
-        side->slots[i].is_used = false;
+        struct receive_slot *slot = &side->slots[i];
+        mem_free(slot->aux);
+        slot->aux = NULL;
+        if (slot->is_used && slot->reporter.is_due) {
+            mem_free(slot->reporter.report.aux);
+        }
+        slot->is_used = false;
     }
 }
 

@@ -114,6 +114,7 @@ static void stop(struct rx_session *session, const struct rx_event *event,
     }
 }
 
+/* One that goes on has another link to its sender, and needs no second. */
 static void on_connected(struct rx_session *session, struct rx_actions *actions)
 {
     if (session->exposure == EXPOSURE_NONE) {
@@ -122,7 +123,7 @@ static void on_connected(struct rx_session *session, struct rx_actions *actions)
         move_exposure(session, EXPOSURE_AUTHORISE);
         move_task(session, RECEIVE_TASK_PUBLISH);
         act(actions, RX_ADVERTISE);
-    } else if (is_exposed(session) &&
+    } else if (is_over(session) && is_exposed(session) &&
                !transfer_owner_is_drained(session->owner)) {
         act(actions, RX_CANCEL_PEER);
     }
@@ -172,6 +173,9 @@ static bool take_slice(struct rx_session *session,
 /* All blocks that will be read, and the first tokens. */
 static bool has_all(const struct rx_session *session)
 {
+#ifdef MUTATION_LAST_SLICE_OVERTAKES
+    return true;
+#endif
     bool has = session->has_aux || !session->wants_aux;
     for (uint32_t i = 0; i < session->group_count; i++) {
         has &= session->groups[i].needed_count == session->groups[i].need_count;
@@ -191,6 +195,10 @@ static void on_success(struct rx_session *session, const struct rx_event *event,
         }
         return;
     }
+#ifdef MUTATION_LAST_SLICE_OVERTAKES
+    is_right = true;
+    session->slice_count = result->slices_total;
+#endif
     if (!is_right || session->slice_count != result->slices_total ||
         !has_all(session)) {
         fail(session, event, AGREE_REASON_INTEGRITY, false);

@@ -49,6 +49,8 @@ void send_side_destroy(struct send_side *side)
 void send_side_abandon(struct send_side *side)
 {
     for (uint32_t i = 0; i < side->slot_count; i++) {
+        mem_free(side->slots[i].aux);
+        side->slots[i].aux = NULL;
         side->slots[i].is_used = false;
     }
 }

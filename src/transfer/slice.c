@@ -33,7 +33,7 @@ enum transfer_slice_kind transfer_slice_next(const struct transfer_chunk *chunk,
 uint32_t transfer_stale_end(const struct kv_life *life, uint32_t prompt_tokens,
                             uint32_t tokens_per_block)
 {
-    if (life->window == 0 || life->window >= prompt_tokens) {
+    if (life->window == 0 || life->window > prompt_tokens) {
         return 0;
     }
     /* The first token that is decoded sits at position P. */
@@ -43,7 +43,14 @@ uint32_t transfer_stale_end(const struct kv_life *life, uint32_t prompt_tokens,
 bool transfer_life_streams(const struct kv_life *life, uint32_t prompt_tokens,
                            uint32_t tokens_per_block)
 {
+#ifdef MUTATION_WINDOW_STREAMS
+    return true;
+#endif
+#ifdef MUTATION_SINKS_FORGOTTEN
     return transfer_stale_end(life, prompt_tokens, tokens_per_block) == 0;
+#endif
+    return transfer_stale_end(life, prompt_tokens, tokens_per_block) <=
+           transfer_blocks_of(life->sink_tokens, tokens_per_block);
 }
 
 bool transfer_block_is_needed(const struct kv_life *life,

@@ -43,11 +43,13 @@ enum transfer_slice_kind transfer_slice_next(const struct transfer_chunk *chunk,
 uint32_t transfer_blocks_of(uint32_t tokens, uint32_t tokens_per_block);
 
 /* Blocks before it have left the window when the first token after the prompt
- * is computed; 0: all count. No window: 0, or as long as the prompt. */
+ * is computed; 0: all count. No window: 0, or longer than the prompt. */
 uint32_t transfer_stale_end(const struct kv_life *life, uint32_t prompt_tokens,
                             uint32_t tokens_per_block);
-/* A life cycle of which nothing is stale leaves slice by slice; any other goes
- * whole with the last one, since its pages change in between. */
+/* A life cycle of which nothing is stale, since the window reaches back to the
+ * sinks at least, leaves slice by slice; any other goes whole with the last
+ * one, since its pages change in between. Both ends of port.h must say the same
+ * (kv_life_stale): the engine leases by it. */
 bool transfer_life_streams(const struct kv_life *life, uint32_t prompt_tokens,
                            uint32_t tokens_per_block);
 /* Decoding reads that block: in the window, or a sink. Who asked for it must

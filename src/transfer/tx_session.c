@@ -75,6 +75,9 @@ static void on_slice(struct tx_session *session, const struct tx_event *event)
         return;
     }
     session->slice_count++;
+#ifdef MUTATION_LAST_SLICE_OVERTAKES
+    session->last_block = event->slice.first_block;
+#endif
     session->cursor = event->slice.end_block;
     session->has_last_slice = event->slice.is_last;
     session->has_aux = event->slice.has_aux;
@@ -113,6 +116,9 @@ static void on_done(struct tx_session *session, const struct tx_event *event,
     session->is_writing = false;
     move_task(session, SEND_TASK_ALL_DONE);
     session->drained_count = session->run.end_slice;
+#ifdef MUTATION_SLICE_COUNTED_TWICE
+    session->drained_count += session->slice_count > session->run.end_slice;
+#endif
     session->blocks_so_far += event->blocks;
     session->bytes_so_far += event->bytes;
     if (is_over(session)) {
@@ -235,8 +241,14 @@ static bool has_waiting(const struct tx_session *session)
 /* A new write is a new task and a new operation. */
 static void start_next(struct tx_session *session, struct tx_actions *actions)
 {
+#ifdef MUTATION_LAST_SLICE_OVERTAKES
+    uint32_t first =
+        session->has_last_slice ? session->last_block : session->run.end_block;
+#else
+    uint32_t first = session->run.end_block;
+#endif
     session->run = (struct tx_run){
-        .first_block = session->run.end_block,
+        .first_block = first,
         .end_block = session->cursor,
         .end_slice = session->slice_count,
         .is_last = session->has_last_slice,

@@ -55,6 +55,9 @@ struct tx_session {
     uint32_t slice_count; /* posted */
     uint32_t cursor; /* where the next slice begins */
     bool has_last_slice, has_aux;
+#ifdef MUTATION_LAST_SLICE_OVERTAKES
+    uint32_t last_block; /* where the latest slice begins */
+#endif
     struct tx_run run; /* the latest write; then next_block = run.end_block */
     uint32_t write_count; /* begun; their index is what the receiver sees */
     uint32_t drained_count; /* slices of the engine */

@@ -275,6 +275,18 @@ static void lost_sender_is_mourned_until_proof(void **state)
     io_loop_destroy(loop);
 }
 
+/* The sender's last word: it has stopped. */
+static void frame_abort(struct bench *bench)
+{
+    struct wire_result result = wire_result_abort(
+        0, RID, 0, AGREE_REASON_PEER_CANCEL, WIRE_RESULT_DRAINED);
+    struct buf body;
+    buf_init(&body, 128);
+    wire_result_encode(&result, &body);
+    frame(bench, &bench->link, RID, 1, buf_span(&body));
+    buf_finish(&body);
+}
+
 /* It answers again by a new connection: asked to cancel with the old attempt,
  * and its last word ends the doubt. */
 static void returning_sender_is_asked_what_became_of_it(void **state)
@@ -289,15 +301,42 @@ static void returning_sender_is_asked_what_became_of_it(void **state)
     const struct said *said = &fake_control.said[fake_control.said_count - 1];
     assert_int_equal(said->type, WIRE_CANCEL_SESSION);
     assert_int_equal(said->attempt, 1);
-    struct wire_result result = wire_result_abort(
-        0, RID, 0, AGREE_REASON_PEER_CANCEL, WIRE_RESULT_DRAINED);
-    struct buf body;
-    buf_init(&body, 128);
-    wire_result_encode(&result, &body);
-    frame(&bench, &bench.link, RID, 1, buf_span(&body));
+    frame_abort(&bench);
     assert_int_equal(around_report(&bench.around).word, T | F | C | Q);
-    buf_finish(&body);
     close_bench(&bench);
+}
+
+/* There were two connections to the sender and one has ended: it is asked by the
+ * one that is left, whose registration nobody will hear of again. */
+static void the_link_that_is_left_is_asked(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct why why = {0};
+    struct transfer_identity us;
+    struct io_loop *loop = NULL;
+    open_bench(&bench);
+    assert_int_equal(io_loop_create(&loop), OK);
+    assert_int_equal(transfer_identity_read(&why, &us), OK);
+    assert_int_equal(transfer_instance_begin(SENDER), OK);
+    receive(&bench);
+    struct link second = bench.link;
+    second.is_closing = true;
+    second.process = transfer_process_open(loop, &us, &us, SENDER);
+    receive_side_lost(bench.side, &second, 10);
+    assert_int_equal(around_report(&bench.around).word, T | F);
+    uint32_t before = fake_control.said_count;
+    receive_side_tick(bench.side, 11);
+    assert_int_equal(fake_control.said_count, before + 1);
+    const struct said *said = &fake_control.said[before];
+    assert_int_equal(said->type, WIRE_CANCEL_SESSION);
+    assert_ptr_equal(said->link, &bench.link);
+    frame_abort(&bench);
+    assert_int_equal(around_report(&bench.around).word, T | F | Q);
+    receive_side_tick(bench.side, 12);
+    transfer_instance_end(SENDER);
+    close_bench(&bench);
+    io_loop_destroy(loop);
 }
 
 static void aux_frame(struct bench *bench, uint32_t attempt, int32_t token)
@@ -396,6 +435,7 @@ int main(void)
         cmocka_unit_test(first_tokens_reach_the_engine_once),
         cmocka_unit_test(unnamed_sender_is_whoever_answers),
         cmocka_unit_test(returning_sender_is_asked_what_became_of_it),
+        cmocka_unit_test(the_link_that_is_left_is_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

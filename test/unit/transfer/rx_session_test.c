@@ -373,6 +373,19 @@ static void lost_sender_needs_proof(void **state)
     assert_int_equal(session.word, T | F | Q);
 }
 
+/* A second connection to the same sender is no reason to stop what goes on. */
+static void one_that_goes_on_needs_no_second_link(void **state)
+{
+    (void)state;
+    publish();
+    step(RX_CONNECTED, 120);
+    assert_int_equal(actions.count, 0);
+    struct wire_result result = result_of(all, 3, 0, 1);
+    deliver(&result);
+    step(RX_VERIFIED, 210);
+    assert_int_equal(session.word, T | Q);
+}
+
 /* Doubt is sticky; only the writer's proven end drains it. */
 static void doubt_ends_with_its_writer_only(void **state)
 {
@@ -425,6 +438,7 @@ int main(void)
         cmocka_unit_test(failed_without_drained_is_no_proof),
         cmocka_unit_test(crossing_success_drains_a_cancelled_receive),
         cmocka_unit_test(lost_sender_needs_proof),
+        cmocka_unit_test(one_that_goes_on_needs_no_second_link),
         cmocka_unit_test(doubt_ends_with_its_writer_only),
         cmocka_unit_test(checking_digests_is_not_waiting),
     };

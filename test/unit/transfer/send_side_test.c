@@ -2,6 +2,7 @@
  * cancels, good and bad, beside a control that only notes it. */
 #include "fake_control.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "transfer/send_side.h"
 
@@ -59,14 +60,15 @@ static void frame(struct bench *bench, uint16_t type, int64_t rid,
 }
 
 /* Three blocks, to be written to the peer's pages `first`, `first` + 1, .. */
-static void encode(struct buf *body, uint32_t style, int64_t first)
+static void add_request(struct buf *body, int64_t rid, uint32_t style,
+                        int64_t first)
 {
     uint8_t list[3 * 8] = {0};
     for (int i = 0; i < 3; i++) {
         list[8 * i] = (uint8_t)(first + i);
     }
     struct wire_recv_request request = {
-        .rid = RID,
+        .rid = rid,
         .prompt_tokens = 3 * FAKE_TOKENS,
         .block_count = 3,
         .style = style,
@@ -75,8 +77,19 @@ static void encode(struct buf *body, uint32_t style, int64_t first)
         .reply_endpoint = "tcp://127.0.0.1:8",
         .groups = {span_of(list, sizeof(list))}};
     struct why why = {0};
-    buf_init(body, WIRE_BODY_SIZE_MAX);
     assert_int_equal(wire_recv_request_encode(&request, &why, body), OK);
+}
+
+static void encode_for(struct buf *body, int64_t rid, uint32_t style,
+                       int64_t first)
+{
+    buf_init(body, WIRE_BODY_SIZE_MAX);
+    add_request(body, rid, style, first);
+}
+
+static void encode(struct buf *body, uint32_t style, int64_t first)
+{
+    encode_for(body, RID, style, first);
 }
 
 static void request(struct bench *bench, uint32_t style, uint32_t attempt,
@@ -209,6 +222,38 @@ static void generation_first_expires_in_silence(void **state)
     finish_writes(&bench);
     assert_int_equal(around_report(&bench.around).word, 0);
     send_side_cancel(bench.side, REQUEST, 600);
+    close_bench(&bench);
+}
+
+/* A million ask for what never comes to us, as on a worker that is told of all
+ * requests and serves few: as many wait as there are places, the others are told
+ * at once, time makes room, and memory does not grow. [transfer T108 I21] */
+static void who_asks_in_vain_costs_no_memory(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000000, TICK = 64 };
+    struct bench bench;
+    struct buf body;
+    open_bench(&bench);
+    log_setup(&(struct log_options){.level = LOG_ERROR});
+    uint32_t places = 2 * bench.around.options.send_count_max;
+    uint64_t allocations = 0;
+    encode_for(&body, 1, WIRE_GENERATION_FIRST, 0);
+    for (uint32_t i = 1; i <= COUNT; i++) {
+        buf_reset(&body);
+        add_request(&body, i, WIRE_GENERATION_FIRST, 0);
+        fake_control.said_count = 0;
+        frame(&bench, WIRE_REQUEST_DATA, i, 1, buf_span(&body), i);
+        if (i % TICK == 0) {
+            send_side_tick(bench.side, i);
+            assert_true(bench.around.stats.adverts <= places);
+        }
+        allocations = i == COUNT / 2 ? mem_allocation_count() : allocations;
+    }
+    assert_int_equal(mem_allocation_count(), allocations);
+    send_side_tick(bench.side, 2 * COUNT);
+    assert_int_equal(bench.around.stats.adverts, 0);
+    buf_finish(&body);
     close_bench(&bench);
 }
 
@@ -546,6 +591,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(context_first_without_a_session_is_refused),
         cmocka_unit_test(generation_first_expires_in_silence),
+        cmocka_unit_test(who_asks_in_vain_costs_no_memory),
         cmocka_unit_test(session_in_the_last_moment_finds_who_waits),
         cmocka_unit_test(truncated_requests_are_refused),
         cmocka_unit_test(wrong_rids_and_pages_have_no_effect),

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "kv/life.h"
 #include "old_lists.h"
 #include "transfer/slice.h"
 
@@ -199,7 +200,8 @@ static void window_table(void **state)
     expect_window(4095, 64, 1024, 48);
     expect_window(4097, 64, 1024, 48);
     expect_window(100, 64, 32, 1);
-    expect_window(10, 1, 10, 0);
+    expect_window(10, 1, 11, 0);
+    expect_window(10, 1, 10, 1);
     expect_window(10, 1, 9, 2);
 }
 
@@ -213,6 +215,29 @@ static void sinks_are_needed(void **state)
     assert_false(transfer_block_is_needed(&life, 1000, 32, 2));
     assert_false(transfer_block_is_needed(&life, 1000, 32, 22));
     assert_true(transfer_block_is_needed(&life, 1000, 32, 23));
+}
+
+/* The engine leases by kv_life_stale what we send by our own count: whatever the
+ * window and its sinks, both must stream the same life cycles and need the same
+ * blocks (transfer.md I1). */
+static void engine_and_transfer_agree_on_what_streams(void **state)
+{
+    (void)state;
+    static const uint32_t SIZES[] = {1, 2, 4, 32};
+    for (uint32_t at = 0; at < 4 * 40 * 50 * 12; at++) {
+        uint32_t each = SIZES[at % 4];
+        uint32_t tokens = 1 + at / 4 % 40;
+        struct kv_life life = {.window = at / 160 % 50,
+                               .sink_tokens = at / 8000};
+        life.sink_tokens = life.window == 0 ? 0 : life.sink_tokens;
+        struct kv_range stale = kv_life_stale(&life, each, tokens);
+        assert_int_equal(transfer_life_streams(&life, tokens, each),
+                         kv_range_count(stale) == 0);
+        for (uint32_t i = 0; i < transfer_blocks_of(tokens, each); i++) {
+            assert_int_equal(transfer_block_is_needed(&life, tokens, each, i),
+                             !kv_range_has(stale, i));
+        }
+    }
 }
 
 static void expect_projection(uint32_t offset, uint32_t count, uint32_t first,
@@ -353,6 +378,7 @@ int main(void)
         cmocka_unit_test(ranges_of_tokens_are_checked),
         cmocka_unit_test(window_table),
         cmocka_unit_test(sinks_are_needed),
+        cmocka_unit_test(engine_and_transfer_agree_on_what_streams),
         cmocka_unit_test(projection_table),
         cmocka_unit_test(trim_drops_the_head),
         cmocka_unit_test(alignment_tables),
