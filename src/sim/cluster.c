@@ -6,15 +6,24 @@
 #include "base/mem.h"
 #include "sim/cluster_world.h"
 
-enum { LOAD_S_MAX = 60, QUIET_S_MAX = 40 };
+enum { LOAD_S_MAX = 60, QUIET_S_MAX = 40, PROBE_S = 10 };
 static const uint64_t SECOND_NS = 1000 * CLUSTER_MS;
+
+static void on_line(void *context, const char *line)
+{
+    struct cluster *world = context;
+    cluster_story_hear(world, line);
+    if (world->options.on_line != NULL) {
+        world->options.on_line(world->options.context, line);
+    }
+}
 
 static struct cluster *create(const struct sim_cluster_options *options)
 {
     struct cluster *world = mem_new(sizeof(*world));
     world->options = *options;
     world->summary.seed = options->seed;
-    sim_trace_init(&world->trace, options->on_line, options->context);
+    sim_trace_init(&world->trace, on_line, world);
     cluster_draw(world);
     uint64_t now = io_sim_now(world->io);
     world->next_arrival_ns = now;
@@ -95,8 +104,8 @@ static bool has_load(const struct cluster *world)
     return false;
 }
 
-static void run_until(struct cluster *world, uint64_t limit_ns,
-                      bool (*goes_on)(const struct cluster *world))
+void cluster_run_until(struct cluster *world, uint64_t limit_ns,
+                       bool (*goes_on)(const struct cluster *world))
 {
     while (!cluster_has_failed(world) && goes_on(world) &&
            io_sim_now(world->io) < limit_ns) {
@@ -116,25 +125,63 @@ static void stop_all(struct cluster *world)
     }
 }
 
+static bool goes_on(const struct cluster *world)
+{
+    (void)world;
+    return true;
+}
+
 static bool is_not_over(const struct cluster *world)
 {
     return !cluster_is_over(world);
 }
 
+/* Whatever happened, a cluster that is well again serves again, in both styles,
+ * once the front end has found its workers; where a transfer may take as long as
+ * it needs. */
+static void probe(struct cluster *world)
+{
+    uint64_t limit_ns = io_sim_now(world->io) + PROBE_S * SECOND_NS;
+    bool has_time = world->core_options.kv_transfer_timeout_ns > SECOND_NS / 2;
+    cluster_run_until(world, limit_ns, goes_on);
+    for (uint32_t i = 0; i < CLUSTER_PROBE_COUNT; i++) {
+        uint32_t index = world->request_count;
+        cluster_load_ask(world, i % 2 == 0, i, 1 + i,
+                         1 + i % world->output_max);
+        world->request_max = world->request_count;
+        cluster_run_until(world,
+                          io_sim_now(world->io) + QUIET_S_MAX * SECOND_NS,
+                          is_not_over);
+        if (has_time && !world->requests[index].is_answered) {
+            cluster_fail(world, "request %u is not served, and all is well",
+                         index);
+        }
+    }
+}
+
 static void run(struct cluster *world)
 {
-    run_until(world, io_sim_now(world->io) + LOAD_S_MAX * SECOND_NS, has_load);
+    if (world->options.story != NULL) {
+        cluster_story_run(world);
+    } else {
+        cluster_run_until(world, io_sim_now(world->io) + LOAD_S_MAX * SECOND_NS,
+                          has_load);
+    }
     if (cluster_has_failed(world)) {
         return;
     }
     world->request_max = world->request_count;
     cluster_faults_heal(world);
-    run_until(world, io_sim_now(world->io) + QUIET_S_MAX * SECOND_NS,
-              is_not_over);
+    cluster_run_until(world, io_sim_now(world->io) + QUIET_S_MAX * SECOND_NS,
+                      is_not_over);
     if (!cluster_has_failed(world)) {
         cluster_check_end(world);
     }
+    if (!cluster_has_failed(world) && world->options.story == NULL) {
+        probe(world);
+    }
     if (!cluster_has_failed(world)) {
+        cluster_check_end(world);
         stop_all(world);
     }
 }

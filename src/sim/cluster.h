@@ -12,12 +12,12 @@
  *   seed -> sizes, hostility -> load and faults -> faults end, all is healed
  *                                 -> every request ends, nothing is held
  *
- * Checked each turn: no page is used or handed out that somebody may write, no
- * page written that somebody reads (transfer.md I1); what was received is what
- * the model computes from the prompt, by ordinal, before anybody decodes (I2,
- * I3, I6); each token; sessions, leases and what the engine counts agree (I31);
- * words only grow and end once (I8, I14). At the end every request has ended
- * exactly once, and all counters are zero (I11, I21).
+ * Requests are context-first or generation-first, prompts leave in slices, a model
+ * has one to three life cycles. What is checked, and which promise of transfer.md
+ * 8.1 that proves, stands in the README; in short: no page is touched under a
+ * transfer, what arrives is what the model computes from the prompt, each token
+ * is, sessions and leases agree slice by slice. At the end every request has
+ * ended exactly once, all counters are zero, and new requests are served.
  *
  * Same seed, same trace, whatever compiler and machine. */
 #include <stdbool.h>
@@ -29,6 +29,8 @@ struct sim_cluster_options {
     uint64_t seed;
     /* Nothing but work: no cancels, crashes, cuts or tight pools. */
     bool without_faults;
+    /* What happens instead of what the seed draws (cluster_story.c); NULL. */
+    const char *story;
     /* Each may be NULL. */
     void (*on_line)(void *context, const char *line); /* of the trace */
     void (*on_tail)(void *context, const char *line); /* after a failure */
@@ -44,12 +46,19 @@ struct sim_cluster_summary {
     uint64_t requests, answered, refused; /* to clients, by how they ended */
     uint64_t legs, tokens;
     uint64_t sends, receives, receives_done; /* sessions */
+    uint64_t pairs; /* legs posted two at once */
+    uint64_t offers, slices, auxes; /* ordered; of first tokens: arrived */
     uint64_t written_pages;
     uint64_t faults; /* that happened to somebody; the sum of what follows */
     uint64_t crashes, freezes, blocks, breaks, corruptions, delays;
     uint64_t stops, doubts, hangs, flips; /* of the backend's writes */
+    uint64_t
+        restarts; /* of the crashes: at once, in the middle of a transfer */
     uint64_t strangers;
     uint64_t cancels, aborts; /* by clients; of rids */
+    /* Clients that left while KV was under way, by where it stood. */
+    uint64_t cancels_offered, cancels_between, cancels_moving,
+        cancels_receiving, cancels_ending;
     uint64_t passes_aborted;
     uint64_t integrity_failures, quarantines;
     char failure[256]; /* ""; else what was wrong, and when */

@@ -169,6 +169,11 @@ static enum cluster_fate draw_fate(struct cluster *world)
     struct rng *rng = &world->write_rng;
     const struct cluster_hostility *bad = &world->hostility;
     uint32_t drawn = (uint32_t)rng_below(rng, 1024);
+    enum cluster_fate told = world->next_fate;
+    world->next_fate = CLUSTER_WRITE_GOOD;
+    if (told != CLUSTER_WRITE_GOOD) {
+        return told;
+    }
     const uint32_t chances[] = {bad->stop, bad->doubt, bad->hang, bad->flip};
     for (uint32_t i = 0; i < 4 && !world->is_quiet; i++) {
         if (drawn < chances[i]) {
@@ -214,19 +219,28 @@ static void start_write(struct transfer_backend *backend,
     for (uint32_t i = 0; i < count; i++) {
         write->pieces[i] = caller->pieces[i];
     }
+    write->rid = caller->token.rid;
+    write->writer = body_of(backend)->incarnation;
+    write->target = write->peer->memory;
     shuffle(world, write);
     write->fate = draw_fate(world);
     write->stop_at = (uint32_t)rng_below(&world->write_rng, count + 1);
     write->due_ns = draw_due(world);
+    write->is_held = world->is_held[body_of(backend)->worker->index]
+                                   [write->peer->memory->worker];
     write->peer->write_count++;
     struct cluster_write **at = &world->writes;
     while (*at != NULL) {
         at = &(*at)->next;
     }
     *at = write;
-    cluster_say(world, "write by %u to %u pieces %u fate %d",
+    cluster_say(world, "write by %u to %u rid %lld pieces %u fate %d",
                 body_of(backend)->worker->index, write->peer->memory->worker,
-                count, write->fate);
+                (long long)write->rid, count, write->fate);
+    for (uint32_t i = 0; i < count; i++) {
+        cluster_check_piece(body_of(backend)->worker, write->rid,
+                            write->peer->memory, &write->pieces[i]);
+    }
 }
 
 static void copy_piece(struct cluster *world, struct cluster_write *write)
@@ -246,6 +260,7 @@ static void copy_piece(struct cluster *world, struct cluster_write *write)
         uint64_t bit = rng_below(&world->write_rng, piece->size * 8);
         to[bit / 8] ^= (uint8_t)(1u << bit % 8);
         world->summary.flips++;
+        world->rid_is_flipped[write->rid] = true;
         cluster_say(world, "a bit of piece %u is wrong", index);
     }
     if (write->caller != NULL) {
@@ -298,18 +313,12 @@ static void step_write(struct cluster *world, struct cluster_write *write)
     }
 }
 
-/* One that has ended waits for poll; one in doubt goes on all the same. */
-static bool is_moving(const struct cluster_write *write)
-{
-    return !write->is_ended || write->outcome == TRANSFER_IN_DOUBT;
-}
-
 uint64_t cluster_writes_ns(const struct cluster *world)
 {
     uint64_t next = UINT64_MAX;
     for (const struct cluster_write *at = world->writes; at != NULL;
          at = at->next) {
-        if (is_moving(at) && at->due_ns < next) {
+        if (cluster_write_is_moving(at) && !at->is_held && at->due_ns < next) {
             next = at->due_ns;
         }
     }
@@ -324,9 +333,16 @@ void cluster_writes_step(struct cluster *world)
             at->fate = CLUSTER_WRITE_GOOD;
             at->due_ns = now;
         }
-        if (is_moving(at) && at->due_ns <= now) {
+        if (cluster_write_is_moving(at) && !at->is_held && at->due_ns <= now) {
             step_write(world, at);
         }
+    }
+}
+
+void cluster_writes_release(struct cluster *world)
+{
+    for (struct cluster_write *at = world->writes; at != NULL; at = at->next) {
+        at->is_held = false;
     }
 }
 
@@ -402,54 +418,6 @@ void cluster_backend_kill(struct cluster_worker *worker)
             end_if_unused(world, peer);
         }
     }
-}
-
-static bool covers(uint64_t offset, const struct cluster_worker *worker,
-                   kv_page_id page)
-{
-    return offset / worker->pool.page_bytes == (uint64_t)page;
-}
-
-/* Of pieces that are not copied yet, or may be copied again. */
-static bool touches(const struct cluster_write *write,
-                    const struct cluster_worker *worker, kv_page_id page,
-                    bool is_target)
-{
-    for (uint32_t i = write->done; i < write->piece_count; i++) {
-        const struct transfer_piece *piece = &write->pieces[write->order[i]];
-        uint64_t offset =
-            is_target ? piece->target_offset : piece->source_offset;
-        if (covers(offset, worker, page)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool cluster_page_is_target(const struct cluster_worker *worker,
-                            kv_page_id page)
-{
-    for (const struct cluster_write *at = worker->world->writes; at != NULL;
-         at = at->next) {
-        if (at->peer->memory->incarnation == worker->incarnation &&
-            is_moving(at) && touches(at, worker, page, true)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool cluster_page_is_source(const struct cluster_worker *worker,
-                            kv_page_id page)
-{
-    for (const struct cluster_write *at = worker->world->writes; at != NULL;
-         at = at->next) {
-        if (at->backend->incarnation == worker->incarnation && is_moving(at) &&
-            touches(at, worker, page, false)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static const struct transfer_backend_ops ops = {

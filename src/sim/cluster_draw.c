@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "sim/cluster_world.h"
 
 bool cluster_chance(struct rng *rng, uint32_t per_1024)
@@ -19,7 +21,9 @@ static void draw_lengths(struct cluster *world, struct rng *rng)
 {
     struct engine_core_options *core = &world->core_options;
     core->tokens_per_block = 2u << cluster_range(rng, 0, 2);
-    world->prompt_max = cluster_range(rng, 8, 40);
+    bool is_long = cluster_chance(rng, 400);
+    world->prompt_max =
+        is_long ? cluster_range(rng, 40, 90) : cluster_range(rng, 8, 40);
     world->output_max = cluster_range(rng, 2, 14);
     world->stem_count = cluster_range(rng, 1, 6);
     world->stem_tokens = cluster_range(rng, 2, world->prompt_max);
@@ -28,16 +32,74 @@ static void draw_lengths(struct cluster *world, struct rng *rng)
     world->arrival_ns_max = draw_ms(rng, 5, 120);
 }
 
-static void draw_engine(struct cluster *world, struct rng *rng)
+/* A window in tokens, with or without sinks. Two draws never stand in one
+ * expression or initialiser: C leaves their order open. */
+static struct kv_life draw_window(struct rng *rng, uint32_t block)
+{
+    struct kv_life life = {.window = cluster_range(rng, 2, 6 * block)};
+    if (cluster_chance(rng, 384)) {
+        life.sink_tokens = cluster_range(rng, 1, 2 * block);
+    }
+    return life;
+}
+
+static bool has_life(const struct engine_core_options *core,
+                     const struct kv_life *life)
+{
+    for (uint32_t i = 0; i < core->life_count; i++) {
+        if (core->lives[i].window == life->window &&
+            core->lives[i].sink_tokens == life->sink_tokens) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Full attention alone, with one window or two, or windows only. */
+static void draw_lives(struct cluster *world, struct rng *rng)
 {
     struct engine_core_options *core = &world->core_options;
-    core->life_count = 1;
-    core->group_count = 1;
-    core->max_batch = cluster_range(rng, 2, 6);
+    uint32_t count = cluster_chance(rng, 512) ? 1 : cluster_range(rng, 2, 3);
+    bool is_full = !cluster_chance(rng, 128);
+    while (core->life_count < count) {
+        struct kv_life life = {0};
+        if (core->life_count > 0 || !is_full) {
+            life = draw_window(rng, core->tokens_per_block);
+        }
+        if (!has_life(core, &life)) {
+            core->lives[core->life_count++] = life;
+        }
+    }
+    bool is_shared = cluster_chance(rng, 256);
+    core->group_count = is_shared ? 1 : count;
+    for (uint32_t i = 0; i < count; i++) {
+        core->group_of[i] = is_shared ? 0 : (uint8_t)i;
+    }
+}
+
+/* Prompts in many chunks, in few, in one. */
+static void draw_chunks(struct cluster *world, struct rng *rng)
+{
+    struct engine_core_options *core = &world->core_options;
     core->chunk_unit = 1u << cluster_range(rng, 0, 2);
     core->is_chunked = true;
     core->row_count_max = core->max_batch + core->chunk_unit +
                           cluster_range(rng, 0, world->prompt_max);
+    if (cluster_chance(rng, 768)) {
+        uint32_t most = 2 * core->tokens_per_block;
+        core->chunk_tokens = cluster_range(
+            rng, core->chunk_unit,
+            most < core->row_count_max ? most : core->row_count_max);
+    }
+    world->pass_ns = draw_ms(rng, 1, cluster_chance(rng, 512) ? 2 : 20);
+}
+
+static void draw_engine(struct cluster *world, struct rng *rng)
+{
+    struct engine_core_options *core = &world->core_options;
+    core->max_batch = cluster_range(rng, 2, 6);
+    draw_lives(world, rng);
+    draw_chunks(world, rng);
     core->score_row_max = 8;
     core->turn_ns_max = draw_ms(rng, 5, 50);
     core->queue_limit = cluster_range(rng, 4, 24);
@@ -50,6 +112,12 @@ static void draw_engine(struct cluster *world, struct rng *rng)
     core->is_mixed = true;
     core->session_max = cluster_range(rng, 1, 8);
     core->kv_transfer_timeout_ns = draw_ms(rng, 100, 4000);
+    if (world->options.without_faults) {
+        /* Nobody is refused, nobody waits too long. */
+        core->queue_limit = CLUSTER_REQUEST_MAX;
+        core->session_max = CLUSTER_SESSION_MAX;
+        core->kv_transfer_timeout_ns = draw_ms(rng, 60000, 60000);
+    }
     for (uint32_t i = 0; i < sizeof(core->secret); i++) {
         core->secret[i] = (uint8_t)rng_below(rng, 256);
     }
@@ -62,18 +130,25 @@ static void draw_workers(struct cluster *world, struct rng *rng)
     uint32_t longest =
         (core->max_seq + core->tokens_per_block - 1) / core->tokens_per_block;
     world->context_count = cluster_range(rng, 1, 3);
-    world->generation_count = cluster_range(rng, 1, 3);
+    /* A sender keeps as many offers as two receivers have (transfer.h). */
+    world->generation_count =
+        cluster_range(rng, 1, world->options.without_faults ? 2 : 3);
     world->worker_count = world->context_count + world->generation_count;
     bool is_roomy = world->options.without_faults || cluster_chance(rng, 256);
     for (uint32_t i = 0; i < world->worker_count; i++) {
-        uint32_t extra =
-            is_roomy ? 8 * longest : cluster_range(rng, 0, longest);
-        world->page_counts[i] = longest + 2 + extra;
+        for (uint32_t k = 0; k < core->group_count; k++) {
+            uint32_t lives = core->group_count == 1 ? core->life_count : 1;
+            uint32_t extra =
+                is_roomy ? 8 * longest : cluster_range(rng, 0, longest);
+            world->page_counts[i][k] = lives * (longest + 2 + extra);
+        }
     }
     world->grace_ns = draw_ms(rng, 50, 2000);
     world->heartbeat_ns = draw_ms(rng, 20, 300);
     world->advert_ttl_ns = draw_ms(rng, 500, 4000);
     world->http_ns_max = draw_ms(rng, 1, 20);
+    world->keeps_peers = !cluster_chance(rng, 300);
+    world->generation_first = cluster_range(rng, 300, 1024);
 }
 
 /* One seed in eight has a sound backend, one in eight sound hosts, so that one
@@ -81,7 +156,7 @@ static void draw_workers(struct cluster *world, struct rng *rng)
 static void draw_hostility(struct cluster *world, struct rng *rng)
 {
     struct cluster_hostility *bad = &world->hostility;
-    bad->write_ns_max = draw_ms(rng, 1, 30);
+    bad->write_ns_max = draw_ms(rng, 1, cluster_chance(rng, 512) ? 2 : 30);
     if (world->options.without_faults) {
         return;
     }
@@ -118,6 +193,25 @@ static struct io_sim_options draw_io(struct rng *rng, struct rng own)
     return options;
 }
 
+/* Of a story: as even as can be. */
+static struct io_sim_options even_io(struct rng own)
+{
+    return (struct io_sim_options){.rng = own,
+                                   .start_ns = 1000000000,
+                                   .latency_ns_min = 100000,
+                                   .latency_ns_max = 100000,
+                                   .turn_ns_max = 1,
+                                   .buffer_size = 65536};
+}
+
+static void draw_all(struct cluster *world, struct rng *rng)
+{
+    draw_lengths(world, rng);
+    draw_engine(world, rng);
+    draw_workers(world, rng);
+    draw_hostility(world, rng);
+}
+
 void cluster_draw(struct cluster *world)
 {
     struct rng root = rng_from_seed(world->options.seed);
@@ -126,16 +220,23 @@ void cluster_draw(struct cluster *world)
     world->world_rng = rng_child(&root, 3);
     world->fault_rng = rng_child(&root, 4);
     world->write_rng = rng_child(&root, 5);
-    draw_lengths(world, &rng);
-    draw_engine(world, &rng);
-    draw_workers(world, &rng);
-    draw_hostility(world, &rng);
-    struct io_sim_options io = draw_io(&rng, rng_child(&root, 6));
+    struct rng io_rng = rng_child(&root, 6);
+    struct io_sim_options io;
+    if (world->options.story != NULL) {
+        cluster_story_draw(world);
+        io = even_io(io_rng);
+    } else {
+        draw_all(world, &rng);
+        io = draw_io(&rng, io_rng);
+    }
     world->io = io_sim_create(&io);
     world->hash = (struct model_hash_options){
         .vocab_size = CLUSTER_VOCABULARY,
         .context_length = world->core_options.max_seq,
         .layer_count = cluster_range(&rng, 1, 2),
-        .tokens_per_block = world->core_options.tokens_per_block};
+        .tokens_per_block = world->core_options.tokens_per_block,
+        .life_count = world->core_options.life_count};
+    memcpy(world->hash.lives, world->core_options.lives,
+           sizeof(world->hash.lives));
     world->hash.seed = rng_next(&rng);
 }

@@ -35,9 +35,11 @@ static void run_copies(struct cluster_worker *worker)
         struct kv_order order = orders[0];
         engine_core_copies_taken(worker->core, 1);
         cluster_check_copy(worker, &order);
-        size_t bytes = worker->pool.page_bytes;
-        memmove(worker->pool.base + bytes * (size_t)order.to_slot,
-                worker->pool.base + bytes * (size_t)order.from_slot, bytes);
+        memmove(worker->memory +
+                    cluster_page_at(worker, order.group, order.to_slot),
+                worker->memory +
+                    cluster_page_at(worker, order.group, order.from_slot),
+                worker->pools[order.group].page_bytes);
         engine_core_copy_done(worker->core, order.ticket, true);
         orders = engine_core_copies(worker->core, &count);
     }
@@ -51,8 +53,10 @@ static void post_orders(struct cluster_worker *worker)
         engine_core_orders(worker->core, &count);
     uint32_t posted = 0;
     while (posted < count && io_mailbox_room(worker->commands) > 0) {
-        cluster_check_order(worker, &orders[posted]);
-        CHECK(io_mailbox_post(worker->commands, &orders[posted]) == OK);
+        struct transfer_command command = orders[posted];
+        cluster_check_order(worker, &command);
+        cluster_story_tamper(worker->world, &command);
+        CHECK(io_mailbox_post(worker->commands, &command) == OK);
         posted++;
     }
     engine_core_orders_taken(worker->core, posted);
@@ -84,15 +88,25 @@ static void settle(struct cluster_worker *worker)
 }
 
 /* What lies behind the first new token was never written for this sequence. */
-static void poison_run(struct cluster_worker *worker,
-                       const struct model_run *run)
+static void poison_life(struct cluster_worker *worker,
+                        const struct model_run *run, uint32_t life)
 {
-    uint32_t size = worker->pool.layout.tokens_per_block;
+    uint32_t size = worker->world->core_options.tokens_per_block;
     uint32_t blocks = kv_blocks_of(run->position + run->token_count, size);
     for (uint32_t i = run->position / size; i < blocks; i++) {
         uint32_t first =
             i * size < run->position ? run->position - i * size : 0;
-        cluster_page_poison(&worker->pool, run->pages[0][i], first, size);
+        if (run->pages[life][i] != KV_PAGE_NONE) {
+            cluster_page_poison(worker, life, run->pages[life][i], first, size);
+        }
+    }
+}
+
+static void poison_run(struct cluster_worker *worker,
+                       const struct model_run *run)
+{
+    for (uint32_t i = 0; i < worker->world->core_options.life_count; i++) {
+        poison_life(worker, run, i);
     }
 }
 
@@ -107,8 +121,8 @@ static void start_batch(struct cluster_worker *worker,
     CHECK(worker->model->ops->forward(worker->model, &batch, worker->logits) ==
           OK);
     worker->plan = plan;
-    uint64_t ns = CLUSTER_MS + (uint64_t)plan->row_count * 50000;
-    io_timer_start(worker->engine_timer, ns);
+    io_timer_start(worker->engine_timer,
+                   worker->world->pass_ns + (uint64_t)plan->row_count * 50000);
 }
 
 static void sample(struct cluster_worker *worker,
@@ -221,14 +235,18 @@ enum err cluster_engine_create(struct cluster_worker *worker)
 {
     struct cluster *world = worker->world;
     struct engine_core_options options = world->core_options;
-    options.page_counts[0] = worker->pool.page_count;
+    memcpy(options.page_counts, world->page_counts[worker->index],
+           sizeof(options.page_counts));
     struct why why;
     enum err err = engine_core_create(&options, &why, &worker->core);
     if (err != OK) {
         return err;
     }
     worker->model = model_hash_create(&world->hash);
-    struct kv_pool_view pools[KV_LIFE_COUNT_MAX] = {worker->pool};
+    struct kv_pool_view pools[KV_LIFE_COUNT_MAX] = {0};
+    for (uint32_t i = 0; i < options.life_count; i++) {
+        pools[i] = *cluster_pool(worker, i);
+    }
     worker->model->ops->set_pool(worker->model, pools);
     worker->sampler = sampler_create(CLUSTER_VOCABULARY);
     worker->logits = mem_new_array(engine_core_logit_row_max(worker->core),

@@ -12,6 +12,8 @@ enum fault_kind {
     FAULT_CRASH_IN_FREEZE, /* stopped, and killed before it goes on */
     FAULT_SHUTDOWN, /* in order; refused while sessions are not quiet */
     FAULT_STRANGER,
+    FAULT_RESTART, /* another process at the address of one that transfers */
+    FAULT_LEAVE, /* a client, while its KV is under way */
     FAULT_KIND_COUNT
 };
 
@@ -47,6 +49,64 @@ static void freeze(struct cluster *world, struct cluster_worker *worker,
     worker->is_doomed = is_killed;
     world->summary.freezes++;
     world->summary.faults++;
+}
+
+static bool has_session(const struct cluster_worker *worker)
+{
+    for (uint32_t i = 0; i < CLUSTER_SESSION_MAX; i++) {
+        if (worker->sessions[i].ticket != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whoever talks to it hears of the end and of the new one at nearly the same
+ * time. */
+static void restart(struct cluster *world, struct cluster_worker *worker)
+{
+    if (has_session(worker)) {
+        crash(world, worker);
+        worker->restart_ns = io_sim_now(world->io) + 1 +
+                             rng_below(&world->fault_rng, 5 * CLUSTER_MS);
+        world->summary.restarts++;
+    }
+}
+
+/* Where its hand-off stands when a client leaves. */
+static void note_phase(struct cluster *world,
+                       const struct cluster_session *session)
+{
+    struct sim_cluster_summary *summary = &world->summary;
+    if (session->word != 0) {
+        summary->cancels_ending++;
+    } else if (session->is_receive) {
+        summary->cancels_receiving++;
+    } else if (session->slice_count == 0) {
+        summary->cancels_offered++;
+    } else if (session->drained < session->slice_count) {
+        summary->cancels_moving++;
+    } else {
+        summary->cancels_between++;
+    }
+}
+
+static void leave(struct cluster *world, const struct cluster_worker *worker)
+{
+    uint32_t at = (uint32_t)rng_below(&world->fault_rng, CLUSTER_SESSION_MAX);
+    for (uint32_t i = 0; i < CLUSTER_SESSION_MAX && worker->is_alive; i++) {
+        const struct cluster_session *session =
+            &worker->sessions[(at + i) % CLUSTER_SESSION_MAX];
+        if (session->ticket == 0) {
+            continue;
+        }
+        struct cluster_request *request = cluster_owner_of(world, session->rid);
+        if (!request->has_ended) {
+            note_phase(world, session);
+            cluster_front_gone(world, request);
+            return;
+        }
+    }
 }
 
 /* Its connections end in order, if it may go at all (I32). */
@@ -180,6 +240,14 @@ static void happen(struct cluster *world)
     case FAULT_STRANGER:
         world->summary.strangers += cluster_stranger_come(world, worker->index);
         break;
+    case FAULT_RESTART:
+        if (can_fall) {
+            restart(world, worker);
+        }
+        break;
+    case FAULT_LEAVE:
+        leave(world, worker);
+        break;
     default:
         break;
     }
@@ -279,6 +347,7 @@ void cluster_faults_heal(struct cluster *world)
     world->is_quiet = true;
     world->quiet_ns = now;
     cluster_say(world, "all is healed");
+    io_sim_spare(world->io);
     for (uint32_t i = 0; i < world->worker_count; i++) {
         struct cluster_worker *worker = &world->workers[i];
         worker->thaw_ns = worker->thaw_ns > 0 ? now : 0;

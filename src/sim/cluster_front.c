@@ -10,6 +10,8 @@
 void cluster_front_create(struct cluster *world)
 {
     struct config_route *config = mem_new(sizeof(*config));
+    config->schedule_style = world->keeps_peers ? CONFIG_ROUTE_GENERATION_FIRST
+                                                : CONFIG_ROUTE_CONTEXT_FIRST;
     for (uint32_t i = 0; i < world->worker_count; i++) {
         bool is_context = i < world->context_count;
         struct config_servers *servers =
@@ -24,61 +26,124 @@ void cluster_front_create(struct cluster *world)
 
 /* ---- carrying out ---- */
 
-static void step(struct cluster *world, struct cluster_request *request,
-                 struct route_event event);
-
-static int64_t next_rid(struct cluster *world,
-                        const struct cluster_request *request)
+int64_t cluster_front_rid(struct cluster *world,
+                          const struct cluster_request *request)
 {
     CHECK(world->rid_number + 1 < CLUSTER_RID_MAX);
     world->rid_owner[++world->rid_number] = request->index;
     return (int64_t)world->rid_number;
 }
 
-static void post_leg(struct cluster *world, struct cluster_request *request,
+static uint64_t left_ns(const struct cluster *world,
+                        const struct cluster_request *request)
+{
+    uint64_t now_ns = io_sim_now(world->io);
+    if (request->deadline_ns == 0) {
+        return 0;
+    }
+    return request->deadline_ns > now_ns ? request->deadline_ns - now_ns : 1;
+}
+
+/* Whom the generation leg pulls from: the one that has answered, or, when it has
+ * not been asked yet, whoever lives where the context worker said it does. */
+static void name_sender(struct cluster *world,
+                        const struct cluster_request *request, bool is_pair,
+                        struct cluster_message *message)
+{
+    if (!is_pair) {
+        message->first_token = request->first_token;
+        message->sender_incarnation = request->sender_incarnation;
+        memcpy(message->sender_endpoint, request->sender_endpoint,
+               sizeof(message->sender_endpoint));
+        return;
+    }
+    const struct route_server *server =
+        &world->route_pool.servers[request->route.ctx_server];
+    struct span endpoint = route_peer_endpoint(&server->peer);
+    CHECK(endpoint.size < sizeof(message->sender_endpoint));
+    memcpy(message->sender_endpoint, endpoint.data, endpoint.size);
+}
+
+static void note_leg(struct cluster *world, struct cluster_request *request,
                      const struct route_action *action)
 {
+    world->summary.legs++;
+    if (action->is_pair && action->leg == ROUTE_LEG_CONTEXT) {
+        request->beside = ++world->call_number;
+        request->beside_worker = (uint32_t)action->server;
+        world->summary.pairs++;
+        return;
+    }
     request->call = ++world->call_number;
     request->worker = (uint32_t)action->server;
     request->leg = action->leg;
     request->rid = action->id;
     request->leg_tokens = 0;
-    world->summary.legs++;
+}
+
+static void post_leg(struct cluster *world, struct cluster_request *request,
+                     const struct route_action *action)
+{
+    note_leg(world, request, action);
     struct cluster_message message = {.kind = CLUSTER_POST_LEG,
-                                      .call = request->call,
-                                      .worker = request->worker,
+                                      .call = world->call_number,
+                                      .worker = (uint32_t)action->server,
                                       .request = request->index,
                                       .leg = action->leg,
                                       .rid = action->id,
-                                      .is_stream = request->is_stream};
-    uint64_t now_ns = io_sim_now(world->io);
-    if (request->deadline_ns > 0) {
-        message.left_ns =
-            request->deadline_ns > now_ns ? request->deadline_ns - now_ns : 1;
-    }
+                                      .left_ns = left_ns(world, request),
+                                      .is_stream = request->is_stream,
+                                      .is_pair = action->is_pair};
+    world->rid_is_pair[action->id] = action->is_pair;
     if (action->leg == ROUTE_LEG_GENERATION) {
-        message.first_token = request->first_token;
-        message.sender_incarnation = request->sender_incarnation;
-        memcpy(message.sender_endpoint, request->sender_endpoint,
-               sizeof(message.sender_endpoint));
+        name_sender(world, request, action->is_pair, &message);
     }
-    cluster_say(world, "post %u leg %d to worker %u rid %lld call %llu",
-                request->index, action->leg, request->worker,
-                (long long)action->id, (unsigned long long)request->call);
+    cluster_say(world, "post %u leg %d%s to worker %u rid %lld call %llu",
+                request->index, action->leg, action->is_pair ? " pair" : "",
+                message.worker, (long long)action->id,
+                (unsigned long long)message.call);
     cluster_post(world, &message, true);
 }
 
-static void close_call(struct cluster *world, struct cluster_request *request)
+void cluster_front_pull(struct cluster *world,
+                        const struct cluster_request *request, uint32_t worker,
+                        bool is_known)
 {
-    if (request->call == 0) {
+    int64_t rid = request->route.id;
+    if (!is_known) {
+        rid = cluster_front_rid(world, request);
+        world->rid_is_pair[rid] = request->route.is_pair;
+    }
+    struct cluster_message message = {.kind = CLUSTER_POST_LEG,
+                                      .call = ++world->call_number,
+                                      .worker = worker,
+                                      .request = request->index,
+                                      .leg = ROUTE_LEG_GENERATION,
+                                      .rid = rid,
+                                      .is_pair = request->route.is_pair};
+    name_sender(world, request, message.is_pair, &message);
+    cluster_post(world, &message, true);
+}
+
+static void close_call(struct cluster *world,
+                       const struct cluster_request *request, uint64_t *call,
+                       uint32_t worker)
+{
+    if (*call == 0) {
         return;
     }
     struct cluster_message message = {.kind = CLUSTER_CLOSE_CALL,
-                                      .call = request->call,
-                                      .worker = request->worker,
+                                      .call = *call,
+                                      .worker = worker,
                                       .request = request->index};
     cluster_post(world, &message, true);
-    request->call = 0;
+    *call = 0;
+}
+
+static void close_calls(struct cluster *world, struct cluster_request *request)
+{
+    close_call(world, request, &request->call, request->worker);
+    close_call(world, request, &request->beside, request->beside_worker);
 }
 
 static void abort_rid(struct cluster *world, struct cluster_request *request,
@@ -99,8 +164,8 @@ static void probe(struct cluster *world, struct cluster_request *request,
     const struct cluster_worker *worker = &world->workers[action->server];
     struct route_event event = {.kind = ROUTE_EVENT_PROBED,
                                 .is_gone = !worker->is_alive};
-    event.id = next_rid(world, request);
-    step(world, request, event);
+    event.id = cluster_front_rid(world, request);
+    cluster_front_event(world, request, event);
 }
 
 static void end(struct cluster *world, struct cluster_request *request)
@@ -108,7 +173,7 @@ static void end(struct cluster *world, struct cluster_request *request)
     if (request->has_ended) {
         cluster_fail(world, "request %u ends twice", request->index);
     }
-    close_call(world, request);
+    close_calls(world, request);
     request->has_ended = true;
     request->wait_ns = 0;
     world->summary.answered += request->is_answered;
@@ -136,7 +201,7 @@ static void act(struct cluster *world, struct cluster_request *request,
         post_leg(world, request, action);
         break;
     case ROUTE_ACTION_CANCEL:
-        close_call(world, request);
+        close_calls(world, request);
         break;
     case ROUTE_ACTION_WAIT:
         request->wait_ns = io_sim_now(world->io) + action->delay_ns;
@@ -159,15 +224,16 @@ static void act(struct cluster *world, struct cluster_request *request,
     case ROUTE_ACTION_CUT:
         break;
     case ROUTE_ACTION_LINGER:
-        CHECK_UNREACHABLE(); /* of pairs: these go context-first */
+        request->deadline_ns = io_sim_now(world->io) + action->delay_ns;
+        break;
     case ROUTE_ACTION_DONE:
         end(world, request);
         break;
     }
 }
 
-static void step(struct cluster *world, struct cluster_request *request,
-                 struct route_event event)
+void cluster_front_event(struct cluster *world, struct cluster_request *request,
+                         struct route_event event)
 {
     struct route_actions actions;
     event.now = io_sim_now(world->io);
@@ -177,21 +243,23 @@ static void step(struct cluster *world, struct cluster_request *request,
     }
 }
 
-/* Feeds an event that may need a fresh id. */
-static void tell(struct cluster *world, struct cluster_request *request,
-                 enum route_event_kind kind)
+void cluster_front_tell(struct cluster *world, struct cluster_request *request,
+                        enum route_event_kind kind)
 {
     struct route_event event = {.kind = kind, .server = ROUTE_NO_SERVER};
-    event.id = next_rid(world, request);
-    step(world, request, event);
+    event.id = cluster_front_rid(world, request);
+    cluster_front_event(world, request, event);
 }
 
 void cluster_front_start(struct cluster *world, struct cluster_request *request)
 {
     struct route_request_options options = {.is_stream = request->is_stream,
+                                            .is_generation_first =
+                                                world->keeps_peers &&
+                                                request->is_generation_first,
                                             .max_retries = 1};
     request->route = route_request_of(&options);
-    tell(world, request, ROUTE_EVENT_START);
+    cluster_front_tell(world, request, ROUTE_EVENT_START);
 }
 
 void cluster_front_gone(struct cluster *world, struct cluster_request *request)
@@ -199,110 +267,42 @@ void cluster_front_gone(struct cluster *world, struct cluster_request *request)
     request->is_cancelled = true;
     world->summary.cancels++;
     cluster_say(world, "request %u: its client leaves", request->index);
-    tell(world, request, ROUTE_EVENT_CLIENT_GONE);
-}
-
-/* ---- hearing ---- */
-
-static void hear_tokens(struct cluster *world, struct cluster_request *request,
-                        const int32_t *tokens, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = request->leg_tokens++;
-        int32_t expected = at < request->length
-                               ? request->tokens[request->prompt_count + at]
-                               : -1;
-        if (tokens[i] != expected) {
-            cluster_fail(world, "request %u token %u is %d, not %d, from %u",
-                         request->index, at, tokens[i], expected,
-                         request->worker);
-            return;
-        }
-        world->summary.tokens++;
-    }
-    request->heard = request->leg_tokens;
-}
-
-static void hear_context(struct cluster *world, struct cluster_request *request,
-                         const struct cluster_message *message)
-{
-    hear_tokens(world, request, message->tokens, message->token_count);
-    struct route_event event = {.kind = message->is_hand_off
-                                            ? ROUTE_EVENT_CTX_PENDING
-                                            : ROUTE_EVENT_CTX_FINAL,
-                                .id = message->rid};
-    request->first_token = message->tokens[0];
-    request->sender_incarnation = message->sender_incarnation;
-    memcpy(request->sender_endpoint, message->sender_endpoint,
-           sizeof(request->sender_endpoint));
-    request->call = 0;
-    step(world, request, event);
-}
-
-static void hear_end(struct cluster *world, struct cluster_request *request,
-                     const struct cluster_message *message)
-{
-    struct route_event event = {.kind = ROUTE_EVENT_LEG_END,
-                                .outcome = message->outcome,
-                                .is_whole_stream =
-                                    message->kind == CLUSTER_ANSWER};
-    event.id = next_rid(world, request);
-    request->call = 0;
-    step(world, request, event);
-}
-
-static void hear_answer(struct cluster *world, struct cluster_request *request,
-                        const struct cluster_message *message)
-{
-    if (message->leg == ROUTE_LEG_CONTEXT) {
-        hear_context(world, request, message);
-        return;
-    }
-    if (!request->is_stream) {
-        hear_tokens(world, request, message->tokens, message->token_count);
-    }
-    hear_end(world, request, message);
-}
-
-static void hear_token(struct cluster *world, struct cluster_request *request,
-                       const struct cluster_message *message)
-{
-    hear_tokens(world, request, message->tokens, message->token_count);
-    if (request->leg_tokens == 1) {
-        tell(world, request, ROUTE_EVENT_CHUNK);
-    }
-}
-
-/* What an older call still says is nobody's any more. */
-void cluster_front_hear(struct cluster *world,
-                        const struct cluster_message *message)
-{
-    struct cluster_request *request = &world->requests[message->request];
-    if (request->call != message->call || request->has_ended) {
-        return;
-    }
-    switch (message->kind) {
-    case CLUSTER_TOKEN:
-        hear_token(world, request, message);
-        break;
-    case CLUSTER_ANSWER:
-        hear_answer(world, request, message);
-        break;
-    default:
-        if (world->options.without_faults && message->outcome.status != 429) {
-            cluster_fail(world,
-                         "request %u fails with %d, and nothing is wrong",
-                         request->index, message->outcome.status);
-        }
-        cluster_say(world, "request %u: leg %d at %u ends %d status %d",
-                    request->index, message->leg, message->worker,
-                    message->outcome.end, message->outcome.status);
-        hear_end(world, request, message);
-        break;
-    }
+    cluster_front_tell(world, request, ROUTE_EVENT_CLIENT_GONE);
 }
 
 /* ---- time ---- */
+
+/* What a context worker says of itself, as its /server_info has it. */
+static void read_peer(struct cluster *world,
+                      const struct cluster_worker *worker)
+{
+    struct route_server *server = &world->route_pool.servers[worker->index];
+    if (!world->keeps_peers || !worker->is_context ||
+        server->state != ROUTE_SERVER_READY) {
+        return;
+    }
+    char info[400];
+    snprintf(info, sizeof(info),
+             "{\"disaggregated_params\":{\"ctx_info_endpoint\":[\"%s\"]}}",
+             transfer_endpoint(worker->transfer));
+    struct why why = {0};
+    struct span text = span_of((const uint8_t *)info, strlen(info));
+    CHECK(route_peer_read(text, &why, &server->peer) == OK);
+}
+
+static void tell_down(struct cluster *world, int32_t index)
+{
+    for (uint32_t i = 0; i < world->request_count; i++) {
+        struct cluster_request *request = &world->requests[i];
+        struct route_event event = {.kind = ROUTE_EVENT_SERVER_DOWN,
+                                    .server = index};
+        if (!request->has_ended &&
+            (request->call != 0 || request->beside != 0)) {
+            event.id = cluster_front_rid(world, request);
+            cluster_front_event(world, request, event);
+        }
+    }
+}
 
 static void probe_servers(struct cluster *world)
 {
@@ -317,22 +317,15 @@ static void probe_servers(struct cluster *world)
             pool, index, is_good ? ROUTE_PROBE_GOOD : ROUTE_PROBE_BAD, now);
         if (wants_more) {
             route_pool_on_prepared(pool, index, is_good, now);
+            read_peer(world, worker);
         }
         enum route_server_state after = pool->servers[index].state;
         if (after != before) {
             cluster_say(world, "worker %d is %s", index,
                         route_server_state_name(after));
         }
-        for (uint32_t i = 0; after != before && after == ROUTE_SERVER_DOWN &&
-                             i < world->request_count;
-             i++) {
-            struct cluster_request *request = &world->requests[i];
-            struct route_event event = {.kind = ROUTE_EVENT_SERVER_DOWN,
-                                        .server = index};
-            if (!request->has_ended && request->call != 0) {
-                event.id = next_rid(world, request);
-                step(world, request, event);
-            }
+        if (after != before && after == ROUTE_SERVER_DOWN) {
+            tell_down(world, index);
         }
     }
 }
@@ -367,13 +360,13 @@ static void step_request(struct cluster *world, struct cluster_request *request)
 {
     if (is_due(world, request->wait_ns)) {
         request->wait_ns = 0;
-        tell(world, request, ROUTE_EVENT_WAITED);
+        cluster_front_tell(world, request, ROUTE_EVENT_WAITED);
     }
     if (!request->has_ended && is_due(world, request->cancel_ns)) {
         cluster_front_gone(world, request);
     }
     if (!request->has_ended && is_due(world, request->deadline_ns)) {
-        tell(world, request, ROUTE_EVENT_DEADLINE);
+        cluster_front_tell(world, request, ROUTE_EVENT_DEADLINE);
     }
 }
 

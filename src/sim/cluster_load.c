@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "sim/cluster_world.h"
 
@@ -27,7 +28,7 @@ static uint32_t draw_prompt(struct cluster *world, int32_t *tokens)
     return add_tokens(tokens, count, max, rng_next(rng), more);
 }
 
-/* What the model says to this prompt alone; a stop token taken from it. */
+/* What the model says to this prompt alone. */
 static void foresee(struct cluster *world, struct cluster_request *request)
 {
     struct model_hash_walk *walk = model_hash_walk_create(
@@ -40,6 +41,11 @@ static void foresee(struct cluster *world, struct cluster_request *request)
         model_hash_walk_add(walk, request->tokens[i]);
     }
     model_hash_walk_destroy(walk);
+}
+
+/* A stop token taken from it: where that is first said, it ends. */
+static void draw_stop(struct cluster *world, struct cluster_request *request)
+{
     if (!cluster_chance(&world->load_rng, 200)) {
         return;
     }
@@ -52,35 +58,64 @@ static void foresee(struct cluster *world, struct cluster_request *request)
     request->length = first + 1;
 }
 
-static void arrive(struct cluster *world)
+static struct cluster_request *add_request(struct cluster *world)
 {
-    struct rng *rng = &world->load_rng;
-    const struct cluster_hostility *bad = &world->hostility;
-    uint64_t now_ns = io_sim_now(world->io);
+    CHECK(world->request_count < CLUSTER_REQUEST_MAX + CLUSTER_PROBE_COUNT);
     struct cluster_request *request = &world->requests[world->request_count];
     *request = (struct cluster_request){.index = world->request_count++,
-                                        .start_ns = now_ns};
+                                        .start_ns = io_sim_now(world->io)};
     request->tokens =
         mem_new_array(world->prompt_max + world->output_max, sizeof(int32_t));
-    request->prompt_count = draw_prompt(world, request->tokens);
-    request->max_new = cluster_range(rng, 1, world->output_max);
-    request->is_stream = cluster_chance(rng, 512);
-    foresee(world, request);
-    if (cluster_chance(rng, bad->cancel)) {
-        request->cancel_ns = now_ns + 1 + rng_below(rng, 400 * CLUSTER_MS);
-    }
-    if (cluster_chance(rng, bad->deadline)) {
-        request->deadline_ns = now_ns + 1 + rng_below(rng, 3000 * CLUSTER_MS);
-    }
+    return request;
+}
+
+static void begin(struct cluster *world, struct cluster_request *request)
+{
     world->summary.requests++;
     cluster_say(world, "request %u prompt %u new %u length %u", request->index,
                 request->prompt_count, request->max_new, request->length);
     cluster_front_start(world, request);
 }
 
+static void arrive(struct cluster *world)
+{
+    struct rng *rng = &world->load_rng;
+    const struct cluster_hostility *bad = &world->hostility;
+    struct cluster_request *request = add_request(world);
+    uint64_t now_ns = request->start_ns;
+    request->prompt_count = draw_prompt(world, request->tokens);
+    request->max_new = cluster_range(rng, 1, world->output_max);
+    request->is_stream = cluster_chance(rng, 512);
+    request->is_generation_first = cluster_chance(rng, world->generation_first);
+    foresee(world, request);
+    draw_stop(world, request);
+    if (cluster_chance(rng, bad->cancel)) {
+        request->cancel_ns = now_ns + 1 + rng_below(rng, 400 * CLUSTER_MS);
+    }
+    if (cluster_chance(rng, bad->deadline)) {
+        request->deadline_ns = now_ns + 1 + rng_below(rng, 3000 * CLUSTER_MS);
+    }
+    begin(world, request);
+}
+
+void cluster_load_ask(struct cluster *world, bool is_generation_first,
+                      uint32_t prompt, uint32_t prompt_count, uint32_t max_new)
+{
+    CHECK(prompt_count <= world->prompt_max);
+    CHECK(max_new <= world->output_max);
+    struct cluster_request *request = add_request(world);
+    request->prompt_count =
+        add_tokens(request->tokens, 0, prompt_count,
+                   rng_at(world->hash.seed, 7, prompt), prompt_count);
+    request->max_new = max_new;
+    request->is_generation_first = is_generation_first;
+    foresee(world, request);
+    begin(world, request);
+}
+
 uint64_t cluster_load_ns(const struct cluster *world)
 {
-    bool is_over = world->request_count == world->request_max;
+    bool is_over = world->request_count >= world->request_max;
     return is_over ? UINT64_MAX : world->next_arrival_ns;
 }
 

@@ -69,6 +69,7 @@ static struct engine_request *ask(struct cluster_worker *worker,
         .sampling = sampler_defaults(),
         .logprob_count = -1,
         .rid = message->rid,
+        .is_generation_first = message->is_pair,
         .sender_incarnation = message->sender_incarnation,
         .first_tokens = {message->first_token},
     };
@@ -91,7 +92,8 @@ static void submit(struct cluster_worker *worker,
     struct cluster_call refused = {.call = message->call,
                                    .request = message->request,
                                    .rid = message->rid,
-                                   .leg = message->leg};
+                                   .leg = message->leg,
+                                   .is_pair = message->is_pair};
     if (call == NULL) {
         struct cluster_message full = {.kind = CLUSTER_FAILED,
                                        .outcome = {.end = HTTP_CALL_COMPLETE,

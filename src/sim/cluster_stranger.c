@@ -30,7 +30,10 @@ static void on_open(void *context)
         buf_init(&frame, 1024);
         IGNORE(
             wire_frame_encode(&header, span_of(bytes, stranger->size), &frame));
-        IGNORE(io_stream_write(stranger->stream, buf_span(&frame)));
+        /* Half of them end in the middle. */
+        size_t size =
+            cluster_chance(rng, 512) ? frame.size : rng_below(rng, frame.size);
+        IGNORE(io_stream_write(stranger->stream, span_of(frame.data, size)));
         buf_finish(&frame);
     } else {
         IGNORE(

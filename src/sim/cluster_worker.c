@@ -1,9 +1,12 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "io/mailbox.h"
 #include "sim/cluster_world.h"
+
+enum { SPOILT = 0xa5 }; /* what nobody takes for KV */
 
 static uint64_t draw_incarnation(struct cluster *world)
 {
@@ -29,24 +32,40 @@ static void create_mailboxes(struct cluster_worker *worker)
     CHECK(io_mailbox_create(&reports, &worker->reports) == OK);
 }
 
-static void create_pool(struct cluster_worker *worker)
+enum { POOL_ALIGN = 64 };
+
+static size_t aligned(size_t size)
+{
+    return (size + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
+}
+
+/* The pools of all groups, one behind the other. */
+static void create_pools(struct cluster_worker *worker)
 {
     struct cluster *world = worker->world;
-    struct kv_pool_view *pool = &worker->pool;
-    *pool =
-        (struct kv_pool_view){.layout = world->reference_pool.layout,
-                              .page_bytes = world->reference_pool.page_bytes,
-                              .page_count = world->page_counts[worker->index]};
+    const struct kv_pool_view *like = &world->reference_pools[0];
+    uint32_t group_count = world->core_options.group_count;
+    size_t sizes[KV_LIFE_COUNT_MAX];
+    for (uint32_t i = 0; i < group_count; i++) {
+        uint32_t pages = world->page_counts[worker->index][i];
+        sizes[i] = aligned(like->page_bytes * pages);
+        worker->memory_size += sizes[i];
+    }
     void *memory;
     struct why why;
-    CHECK(transfer_backend_alloc(worker->backend,
-                                 pool->page_bytes * pool->page_count, &why,
+    CHECK(transfer_backend_alloc(worker->backend, worker->memory_size, &why,
                                  &memory) == OK);
-    pool->base = memory;
-    for (uint32_t i = 0; i < pool->page_count; i++) {
-        cluster_page_poison(pool, (kv_page_id)i, 0,
-                            pool->layout.tokens_per_block);
+    worker->memory = memory;
+    size_t at = 0;
+    for (uint32_t i = 0; i < group_count; i++) {
+        worker->pools[i] = (struct kv_pool_view){
+            .base = worker->memory + at,
+            .page_bytes = like->page_bytes,
+            .page_count = world->page_counts[worker->index][i],
+            .layout = like->layout};
+        at += sizes[i];
     }
+    memset(worker->memory, SPOILT, worker->memory_size);
 }
 
 static void create_transfer(struct cluster_worker *worker)
@@ -58,10 +77,9 @@ static void create_transfer(struct cluster_worker *worker)
     struct transfer_options options = {
         .loop = worker->transfer_loop,
         .backend = worker->backend,
-        .memory = worker->pool.base,
-        .memory_size = worker->pool.page_bytes * worker->pool.page_count,
-        .group_count = 1,
-        .groups = {{.pool = worker->pool}},
+        .memory = worker->memory,
+        .memory_size = worker->memory_size,
+        .group_count = world->core_options.life_count,
         .incarnation = worker->incarnation,
         .identity = &worker->identity,
         .host = host,
@@ -75,6 +93,11 @@ static void create_transfer(struct cluster_worker *worker)
         .advert_ttl_ns = world->advert_ttl_ns,
         .heartbeat_ns = world->heartbeat_ns,
     };
+    for (uint32_t i = 0; i < options.group_count; i++) {
+        options.groups[i] =
+            (struct transfer_group){.pool = *cluster_pool(worker, i),
+                                    .life = world->core_options.lives[i]};
+    }
     struct why why = {0};
     enum err err = transfer_create(&options, &why, &worker->transfer);
     if (err != OK) {
@@ -110,20 +133,35 @@ void cluster_worker_start(struct cluster *world, uint32_t index)
           OK);
     create_mailboxes(worker);
     cluster_backend_create(worker);
-    create_pool(worker);
+    create_pools(worker);
     create_transfer(worker);
     if (cluster_engine_create(worker) != OK) {
         cluster_fail(world, "worker %u: no engine", index);
     }
+    worker->awake_ns = io_sim_now(world->io);
     cluster_say(world, "worker %u starts, %u pages", index,
-                worker->pool.page_count);
+                world->page_counts[index][0]);
+}
+
+/* What nobody has taken goes with the process; first tokens are on the heap. */
+static void empty_mailboxes(struct cluster_worker *worker)
+{
+    struct transfer_command command;
+    struct transfer_report report;
+    while (io_mailbox_take(worker->commands, &command)) {
+        mem_free(command.aux);
+    }
+    while (io_mailbox_take(worker->reports, &report)) {
+        mem_free(report.aux);
+    }
 }
 
 static void destroy_rest(struct cluster_worker *worker)
 {
     worker->is_alive = false;
+    empty_mailboxes(worker);
     cluster_engine_destroy(worker);
-    transfer_backend_free(worker->backend, worker->pool.base);
+    transfer_backend_free(worker->backend, worker->memory);
     transfer_backend_destroy(worker->backend);
     io_waker_destroy(worker->transfer_waker);
     io_waker_destroy(worker->engine_waker);
@@ -166,6 +204,7 @@ void cluster_worker_freeze(struct cluster_worker *worker, bool on)
     cluster_say(worker->world, "worker %u %s", worker->index,
                 on ? "stops" : "goes on");
     worker->is_frozen = on;
+    worker->awake_ns = io_sim_now(worker->world->io);
     io_sim_freeze(worker->transfer_loop, on);
     io_sim_freeze(worker->engine_loop, on);
 }

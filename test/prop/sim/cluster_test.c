@@ -22,12 +22,14 @@ static struct sim_cluster_summary run_one(uint64_t seed, bool is_calm)
     return summary;
 }
 
-/* Crashes, stopped processes, silent and broken links, wrong bytes on the wire
- * and in pages, writes that stop, hang, or go on after they were called in
- * doubt, clients that leave, small pools: no wrong token, no page touched under
- * a transfer, every request ends once, and nothing is held in the end. All these
- * must have happened.
- * [transfer T53 T55 T56 T57 T58 T60 T70 T72 T77 T80 T84 T104 T110] */
+/* Crashes, restarts in the middle of a transfer, stopped processes, silent and
+ * broken links, wrong bytes on the wire and in pages, frames cut short, writes
+ * that stop, hang, or go on after they were called in doubt, clients that leave
+ * in every phase, deadlines, small pools; pairs and slices: no wrong token, no
+ * page touched under a transfer, every request ends once, nothing is held in the
+ * end, and the cluster serves again. All these must have happened.
+ * [transfer T53 T55 T56 T57 T58 T60 T70 T72 T77 T78 T80 T84 T104 T110 I1 I2 I3 I4 I5 I6 I7 I8 I9 I11 I14 I15 I16 I20 I21 I23 I25 I26 I27 I28
+ * I31 I32] */
 static void a_hostile_cluster_keeps_its_promises(void **state)
 {
     (void)state;
@@ -36,6 +38,14 @@ static void a_hostile_cluster_keeps_its_promises(void **state)
         struct sim_cluster_summary one = run_one(seed, false);
         assert_int_equal(one.answered + one.refused, one.requests);
         sum.receives_done += one.receives_done;
+        sum.sends += one.sends;
+        sum.slices += one.slices;
+        sum.auxes += one.auxes;
+        sum.restarts += one.restarts;
+        sum.strangers += one.strangers;
+        sum.cancels_offered += one.cancels_offered;
+        sum.cancels_moving += one.cancels_moving;
+        sum.cancels_receiving += one.cancels_receiving;
         sum.crashes += one.crashes;
         sum.freezes += one.freezes;
         sum.blocks += one.blocks;
@@ -49,6 +59,13 @@ static void a_hostile_cluster_keeps_its_promises(void **state)
         sum.quarantines += one.quarantines;
     }
     assert_true(sum.receives_done > 0);
+    assert_true(sum.slices > sum.sends);
+    assert_true(sum.auxes > 0);
+    assert_true(sum.restarts > 0);
+    assert_true(sum.strangers > 0);
+    assert_true(sum.cancels_offered > 0);
+    assert_true(sum.cancels_moving > 0);
+    assert_true(sum.cancels_receiving > 0);
     assert_true(sum.crashes > 0);
     assert_true(sum.freezes > 0);
     assert_true(sum.blocks > 0);
@@ -62,8 +79,8 @@ static void a_hostile_cluster_keeps_its_promises(void **state)
     assert_true(sum.quarantines > 0);
 }
 
-/* Where nothing goes wrong, whatever is not answered was refused for want of
- * room, and every hand-off that was ordered is complete. [transfer T51] */
+/* Where nothing goes wrong and nobody lacks room, all is answered and every
+ * hand-off that was ordered is complete. [transfer T51 I27] */
 static void a_calm_cluster_loses_nothing(void **state)
 {
     (void)state;
@@ -73,6 +90,7 @@ static void a_calm_cluster_loses_nothing(void **state)
         assert_int_equal(one.faults, 0);
         assert_int_equal(one.receives, one.receives_done);
         assert_int_equal(one.integrity_failures, 0);
+        assert_int_equal(one.answered, one.requests);
         answered += one.answered;
     }
     assert_true(answered > 0);
