@@ -103,6 +103,12 @@ static const struct config_field FIELDS[] = {
     {"cache_transceiver_config.port", .flag = "data_port", .kind = CONFIG_U32,
      AT(data_port), .max = 65535, .default_text = "0", .unit = "",
      .help = "port of tcp for pages; 0: any free one"},
+    {"cache_transceiver_config.bounce_size", .kind = CONFIG_BYTES,
+     AT(bounce_bytes), .max = 1ll << 40, .default_text = "0", .unit = "bytes",
+     .help = "memory in which tiny blocks are packed for a NIC; 0: none"},
+    {"cache_transceiver_config.bounce_forced", .kind = CONFIG_BOOL,
+     AT(bounce_forced), .default_text = "false", .is_hidden = true, .unit = "",
+     .help = "for tests: each write goes through that memory"},
     {"cache_transceiver_config.fault_corrupt_ppm", .kind = CONFIG_U32,
      AT(fault_corrupt_ppm), .max = 1000000, .default_text = "0",
      .is_hidden = true, .unit = "writes in a million",
@@ -252,6 +258,19 @@ static enum err check_ports(const struct config_worker *config, struct why *why)
     return OK;
 }
 
+/* Two portions of a MiB, one for each direction, are the least. */
+static enum err check_bounce(const struct config_worker *config,
+                             struct why *why)
+{
+    if (config->bounce_bytes > 0 && config->bounce_bytes < 2u << 20) {
+        return why_say(why, ERR_INVALID,
+                       "`cache_transceiver_config.bounce_size` is %llu bytes, "
+                       "at least 2 MiB are needed",
+                       (unsigned long long)config->bounce_bytes);
+    }
+    return OK;
+}
+
 enum err config_worker_check(const struct config_worker *config,
                              struct why *why)
 {
@@ -290,7 +309,8 @@ enum err config_worker_check(const struct config_worker *config,
                        "`kv_cache_config.enable_block_reuse`, and "
                        "GUARANTEED_NO_EVICT suspends nobody");
     }
-    return check_ports(config, why);
+    enum err code = check_bounce(config, why);
+    return code == OK ? check_ports(config, why) : code;
 }
 
 void config_worker_describe(const struct config_worker *config, struct buf *out)

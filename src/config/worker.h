@@ -64,6 +64,8 @@ struct config_worker {
      * reaches, else TCP), "ucx", "tcp" or "inproc" */
     char backend[16];
     uint32_t data_port; /* cache_transceiver_config.port; 0: any free one */
+    uint64_t bounce_bytes; /* cache_transceiver_config.bounce_size; 0: none */
+    bool bounce_forced; /* hidden, for tests: each write goes through it */
     /* Hidden, for tests and benches: transfer/backend_fault.h. */
     uint32_t fault_corrupt_ppm;
     uint64_t fault_link_bytes; /* a second; 0: as fast as it is */

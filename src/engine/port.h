@@ -126,6 +126,7 @@ struct engine_journey {
     uint64_t decode_ns; /* first token to last */
     uint64_t moved_bytes; /* KV received or sent */
     uint32_t moved_blocks;
+    uint64_t bounced_bytes; /* of those moved, packed on their way */
     char backend[16]; /* "auto", "ucx", "tcp", "inproc" */
     char lane[32]; /* what the backend really used: "sysv", ... */
 };

@@ -231,6 +231,7 @@ static void note(struct session *session, const struct transfer_report *report)
     struct engine_journey *journey = &session->item->journey;
     journey->moved_bytes = report->moved_bytes;
     journey->moved_blocks = report->moved_blocks;
+    journey->bounced_bytes = report->bounced_bytes;
     snprintf(journey->backend, sizeof(journey->backend), "%s",
              report->backend == NULL ? "" : report->backend);
     snprintf(journey->lane, sizeof(journey->lane), "%s",

@@ -115,7 +115,8 @@ static uint64_t default_pages(const struct config_worker *config,
     return low;
 }
 
-static enum err check_memory(const struct node_limits *limits,
+static enum err check_memory(const struct config_worker *config,
+                             const struct node_limits *limits,
                              uint64_t memory_bytes, struct why *why)
 {
     if (limits->pool_bytes > memory_bytes) {
@@ -123,6 +124,14 @@ static enum err check_memory(const struct node_limits *limits,
                        "kv_cache_config.max_tokens %llu needs %llu MiB; the "
                        "host has %llu",
                        (unsigned long long)limits->kv_tokens,
+                       (unsigned long long)(limits->pool_bytes >> 20),
+                       (unsigned long long)(memory_bytes >> 20));
+    }
+    if (config->bounce_bytes > memory_bytes - limits->pool_bytes) {
+        return why_say(why, ERR_INVALID,
+                       "cache_transceiver_config.bounce_size takes %llu MiB "
+                       "beside the %llu of the KV pool; the host has %llu",
+                       (unsigned long long)(config->bounce_bytes >> 20),
                        (unsigned long long)(limits->pool_bytes >> 20),
                        (unsigned long long)(memory_bytes >> 20));
     }
@@ -218,11 +227,12 @@ enum err node_limits_of(const struct config_worker *config,
         code = choose_host_pages(config, why, &limits);
     }
     if (code == OK) {
-        code = check_memory(&limits, memory_bytes, why);
+        code = check_memory(config, &limits, memory_bytes, why);
     }
     if (code != OK) {
         return code;
     }
+    limits.bounce_bytes = config->bounce_bytes;
     limits.row_count_max = node_limits_row_count(config);
     limits.logit_bytes = (uint64_t)config->max_batch * info->vocab_size * 4;
     limits.history_bytes = (uint64_t)config->max_batch * limits.max_seq * 4;
@@ -302,6 +312,10 @@ void node_limits_describe(const struct node_limits *limits, struct buf *out)
     buf_printf(out, "max sequence        %u tokens\n", limits->max_seq);
     for (uint32_t i = 0; i < limits->life_count; i++) {
         describe_pool(limits, i, out);
+    }
+    if (limits->bounce_bytes > 0) {
+        buf_printf(out, "packed transfers    %.1f MiB\n",
+                   (double)limits->bounce_bytes / 1048576.0);
     }
     if (limits->metadata_bytes > 0) {
         buf_printf(out, "cache metadata      %.1f MiB\n",

@@ -27,6 +27,7 @@ struct node_limits {
     struct node_pool pools[KV_LIFE_COUNT_MAX];
     uint64_t pool_bytes; /* of all of them */
     uint64_t host_bytes;
+    uint64_t bounce_bytes; /* behind the pools: transfer/bounce.h; 0: none */
     uint64_t kv_tokens; /* of a life cycle that keeps all; others keep less */
     uint32_t row_count_max; /* tokens of one batch */
     uint64_t logit_bytes; /* of a full batch */

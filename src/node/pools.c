@@ -22,6 +22,19 @@ static size_t level_size(const struct node_limits *limits, bool is_host)
     return size;
 }
 
+/* The pools end at a page of the system, and so does what follows them. */
+static size_t bounce_size(const struct node_limits *limits)
+{
+    return limits->bounce_bytes / PAGE_OF_SYSTEM * PAGE_OF_SYSTEM;
+}
+
+void node_pools_bounce(const struct node_limits *limits, uint64_t *offset_out,
+                       uint64_t *size_out)
+{
+    *offset_out = level_size(limits, false);
+    *size_out = bounce_size(limits);
+}
+
 /* In the background: a pool of gigabytes must not hold up the start. */
 static void populate(struct node_pools *pools)
 {
@@ -40,8 +53,9 @@ enum err node_pools_take(struct node_pools *pools,
     const struct device_allocator heap = device_allocator_heap();
     const struct device_allocator allocator =
         backend == NULL ? heap : transfer_backend_allocator(backend);
-    enum err code = device_memory_take(&allocator, level_size(limits, false),
-                                       why, &pools->memory);
+    enum err code = device_memory_take(
+        &allocator, level_size(limits, false) + bounce_size(limits), why,
+        &pools->memory);
     if (code != OK) {
         return why_prefix(why, code, "KV pool");
     }

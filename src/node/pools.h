@@ -1,7 +1,8 @@
 #pragma once
 /* node/pools: the memory of a worker's KV pools.
  *
- *   memory   | pool of life cycle 0 | pool 1 | ...   from the transfer backend,
+ *   memory   | pool of life cycle 0 | pool 1 | ... | arena |
+ *                                                    from the transfer backend,
  *                                                    which alone lets peers in
  *   host     | pool of life cycle 0 | pool 1 | ...   the second level, heap
  *
@@ -31,6 +32,9 @@ MUST_USE enum err node_pools_take(struct node_pools *pools,
 void node_pools_quiet(struct node_pools *pools);
 void node_pools_give(struct node_pools *pools); /* fine when nothing is held */
 
+/* The arena of packed transfers in `memory`; size 0: there is none. */
+void node_pools_bounce(const struct node_limits *limits, uint64_t *offset_out,
+                       uint64_t *size_out);
 /* Views of both levels, one a life cycle; page_count 0: not there. */
 void node_pools_views(const struct node_pools *pools,
                       const struct node_limits *limits,

@@ -100,6 +100,9 @@ static enum err create_transfer(struct worker *worker, struct why *why)
         .commands_waker = worker->boxes.transfer_waker,
         .grace_ns = config->kv_transfer_timeout_ms * 1000000u,
     };
+    node_pools_bounce(&worker->file.limits, &options.bounce.offset,
+                      &options.bounce.size);
+    options.bounce.is_forced = config->bounce_forced;
     for (uint32_t i = 0; i < shape->life_count; i++) {
         options.groups[i] =
             (struct transfer_group){.pool = views[i], .life = shape->lives[i]};

@@ -16,6 +16,7 @@ struct serve_stats {
     struct obs_counter *failures[FAIL_COUNT];
     struct obs_counter *gone, *stops, *lengths;
     struct obs_counter *prompt, *cached, *completion, *moved, *recomputed;
+    struct obs_counter *bounced_count, *bounced_bytes;
     struct obs_histogram *first_token, *gap;
     struct obs_histogram *total[KIND_COUNT];
     struct obs_histogram *queue, *prefill, *handoff;
@@ -161,6 +162,11 @@ static void make_counters(struct serve_stats *stats)
                                 "Tokens of answers.");
     stats->moved = counter(stats, "baton_handoff_bytes_total", NULL,
                            "KV bytes received or sent.");
+    stats->bounced_count =
+        counter(stats, "baton_handoffs_bounced_total", NULL,
+                "Hand-offs that went packed through the transfer arenas.");
+    stats->bounced_bytes = counter(stats, "baton_handoff_bounced_bytes_total",
+                                   NULL, "KV bytes of them.");
     stats->recomputed =
         counter(stats, "baton_handoffs_recomputed_total", NULL,
                 "Hand-offs that came too late: their prompts were computed "
@@ -268,6 +274,8 @@ void serve_stats_add_end(struct serve_stats *stats,
     obs_counter_add(stats->cached, end->journey->cached_tokens);
     obs_counter_add(stats->completion, end->completion_tokens);
     obs_counter_add(stats->moved, end->journey->moved_bytes);
+    obs_counter_add(stats->bounced_count, end->journey->bounced_bytes > 0);
+    obs_counter_add(stats->bounced_bytes, end->journey->bounced_bytes);
     add_seconds(stats->total[end->kind], end->total_ns);
     add_seconds(stats->queue, end->journey->queue_ns);
     if (end->kind != ENGINE_GENERATION_ONLY) {

@@ -34,10 +34,10 @@ static void add_transfer(const struct serve_transfer *transfer, struct buf *out)
     buf_printf(out,
                ",\"bytes\":%" PRIu64 ",\"blocks\":%" PRIu32
                ",\"prompt_tokens\":%" PRIu32 ",\"cached_tokens\":%" PRIu32
-               ",\"chunks\":%" PRIu32,
+               ",\"chunks\":%" PRIu32 ",\"bounced_bytes\":%" PRIu64,
                journey->moved_bytes, journey->moved_blocks,
                journey->prompt_tokens, journey->cached_tokens,
-               journey->chunk_count);
+               journey->chunk_count, journey->bounced_bytes);
     add_ms(out, "queue", journey->queue_ns);
     add_ms(out, "prefill", journey->prefill_ns);
     add_ms(out, "handoff", journey->handoff_ns);

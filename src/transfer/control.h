@@ -44,6 +44,10 @@ struct link {
         uint32_t page_count;
         uint32_t index; /* the peer's, which messages count by */
     } groups[TRANSFER_GROUP_COUNT_MAX];
+    struct link_bounce { /* its arena; bytes 0: none */
+        uint64_t offset, bytes;
+        uint32_t chunk_bytes;
+    } bounce;
     struct transfer_backend_peer *backend_peer; /* incoming, registered */
     const char *lane; /* static; when registered */
     struct transfer_process *process; /* when registered, else NULL */

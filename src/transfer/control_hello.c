@@ -84,6 +84,8 @@ static void register_peer(struct link *link, const struct wire_rank_info *info)
     link->incarnation = info->incarnation;
     link->wanted = link->wanted == 0 ? info->incarnation : link->wanted;
     note_groups(link, info);
+    link->bounce = (struct link_bounce){info->bounce_offset, info->bounce_bytes,
+                                        info->bounce_chunk_bytes};
     control_move(link, PEER_REGISTER);
 }
 

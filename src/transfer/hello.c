@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "transfer/bounce.h"
 #include "wire/bytes.h"
 
 /* Writes the list of layers to `layers`, whose memory keeps it. */
@@ -38,6 +39,11 @@ static enum err describe_memory(struct hello *hello,
 {
     struct wire_rank_info *info = &hello->info;
     info->memory_bytes = options->memory_size;
+    if (options->bounce.size != 0) {
+        info->bounce_offset = options->bounce.offset;
+        info->bounce_bytes = bounce_usable(&options->bounce);
+        info->bounce_chunk_bytes = bounce_chunk_max(&options->bounce);
+    }
     info->group_count = options->group_count;
     for (uint32_t i = 0; i < options->group_count; i++) {
         describe_group(&info->groups[i], options, &options->groups[i],

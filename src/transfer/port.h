@@ -100,6 +100,7 @@ struct transfer_report {
     uint32_t slice_index; /* SEND: slices below this one have drained */
     uint64_t moved_bytes;
     uint32_t moved_blocks; /* of the smaller of both sides' sizes */
+    uint64_t bounced_bytes; /* of those moved, packed through the arenas */
     uint64_t started_ns, ended_ns;
     const char *backend; /* static text */
     const char *lane; /* static text */

@@ -21,19 +21,28 @@ static void add_ranges(struct receive_side *side, const struct rx_group *group,
     }
 }
 
-enum err receive_grant(struct receive_side *side, struct receive_slot *slot)
+enum err receive_grant_ranges(struct receive_side *side,
+                              const struct receive_slot *slot,
+                              struct span *ranges_out)
 {
     const struct transfer_options *transfer = side->options.transfer;
     buf_reset(&side->ranges);
     for (uint32_t i = 0; i < slot->session.group_count; i++) {
         add_ranges(side, &slot->session.groups[i], &transfer->groups[i].pool);
     }
-    enum err err = buf_error(&side->ranges);
+    *ranges_out = buf_span(&side->ranges);
+    return buf_error(&side->ranges);
+}
+
+enum err receive_grant(struct receive_side *side, struct receive_slot *slot)
+{
+    struct span ranges;
+    enum err err = receive_grant_ranges(side, slot, &ranges);
     if (err == OK) {
         err = transfer_backend_authorise(
-            transfer->backend, slot->session.sender_incarnation, token_of(slot),
-            (const void *)side->ranges.data,
-            side->ranges.size / sizeof(struct transfer_range));
+            side->options.transfer->backend, slot->session.sender_incarnation,
+            token_of(slot), (const void *)ranges.data,
+            ranges.size / sizeof(struct transfer_range));
     }
     slot->is_authorised = !err;
     return err;

@@ -122,6 +122,10 @@ void receive_side_frame(struct receive_side *side, struct link *link,
         on_aux(side, link, header, body, now);
         return;
     }
+    if (header->type == WIRE_BOUNCE_WANT || header->type == WIRE_BOUNCE_DATA) {
+        receive_bounce_frame(side, link, header, body, now);
+        return;
+    }
     struct receive_slot *slot =
         receive_side_find(side, link->incarnation, header->rid);
     if (header->type == WIRE_CANCEL_SESSION && slot != NULL &&

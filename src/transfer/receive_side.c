@@ -248,6 +248,7 @@ static void report(struct receive_side *side, struct receive_slot *slot,
         .moved_bytes = session->moved_bytes,
         .moved_blocks = rx_session_seen_count(session),
         .has_holes = rx_session_has_holes(session),
+        .bounced_bytes = slot->bounced_bytes,
         .started_ns = session->started_ns,
         .ended_ns = now,
         .backend = transfer_backend_name(side->options.transfer->backend),
@@ -276,7 +277,8 @@ static void free_if_told(struct receive_side *side, struct receive_slot *slot)
     }
 }
 
-static void end(struct receive_side *side, struct receive_slot *slot)
+static void end(struct receive_side *side, struct receive_slot *slot,
+                uint64_t now)
 {
     const struct rx_session *session = &slot->session;
     struct transfer_stats *stats = side->options.stats;
@@ -289,15 +291,18 @@ static void end(struct receive_side *side, struct receive_slot *slot)
     mem_free(slot->aux);
     slot->aux = NULL;
     IGNORE(receive_grant_revoke(side, slot));
+    receive_bounce_end(side, slot, now, true);
     slot->is_verifying = false;
     slot->has_ended = true;
     free_if_told(side, slot);
 }
 
-static void start_verify(struct receive_side *side, struct receive_slot *slot)
+static void start_verify(struct receive_side *side, struct receive_slot *slot,
+                         uint64_t now)
 {
     /* All are there: what is checked must not change any more. */
     IGNORE(receive_grant_revoke(side, slot));
+    receive_bounce_end(side, slot, now, false);
     slot->is_verifying = true;
     slot->verify_group = slot->verify_next = 0;
     side->options.wake(side->options.context);
@@ -320,18 +325,22 @@ void receive_side_step(struct receive_side *side, struct receive_slot *slot,
             cancel_peer(side, slot);
             break;
         case RX_VERIFY:
-            start_verify(side, slot);
+            start_verify(side, slot, event->now);
             break;
         case RX_REPORT:
             report(side, slot, event->now);
             break;
         case RX_END:
-            end(side, slot);
+            end(side, slot, event->now);
             break;
         }
     }
     bool is_failed = slot->session.word & AGREE_FAILED;
-    if (is_failed && !slot->has_ended && receive_grant_revoke(side, slot)) {
+    if (!is_failed || slot->has_ended) {
+        return;
+    }
+    receive_bounce_end(side, slot, event->now, false);
+    if (receive_grant_revoke(side, slot)) {
         receive_side_simple_step(side, slot, RX_GONE, event->now);
     }
 }
@@ -391,6 +400,7 @@ static void fill_slot(struct receive_side *side, struct receive_slot *slot,
     slot->text[0] = 0;
     slot->aux = NULL;
     slot->is_authorised = false;
+    slot->bounced_bytes = 0;
     slot->is_verifying = false;
     memcpy(slot->endpoint, command->sender_endpoint, sizeof(slot->endpoint));
     slot->endpoint[sizeof(slot->endpoint) - 1] = 0;

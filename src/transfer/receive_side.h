@@ -2,6 +2,7 @@
 /* transfer/receive_side: this worker as receiver. Holds its rx sessions, checks
  * the digests of what arrived, watches over senders that went silent, and
  * carries out what rx_session decides. Private to transfer. */
+#include "transfer/bounce.h"
 #include "transfer/control.h"
 #include "transfer/transfer.h"
 
@@ -11,6 +12,7 @@ struct receive_side_options {
     struct transfer_stats *stats;
     void (*wake)(void *context); /* there are digests to check */
     void *context;
+    struct bounce *bounce; /* NULL: nothing comes packed */
 };
 struct receive_side *receive_side_create(
     const struct receive_side_options *options);
@@ -33,6 +35,11 @@ void receive_side_frame(struct receive_side *side, struct link *link,
                         uint64_t now);
 void receive_side_lost(struct receive_side *side, struct link *link,
                        uint64_t now);
+/* What came packed: so much of it is in place, or it cannot be right. */
+void receive_side_unpacked(struct receive_side *side,
+                           const struct bounce_key *key, uint64_t bytes);
+void receive_side_broken(struct receive_side *side,
+                         const struct bounce_key *key, uint64_t now);
 /* Checks a bounded share of digests; true: there is more to check. */
 bool receive_side_verify(struct receive_side *side, uint64_t now);
 void receive_side_tick(struct receive_side *side, uint64_t now);

@@ -1,7 +1,8 @@
 #pragma once
 /* transfer/receive_slot: what the parts of receive_side share: sessions and
  * commands (receive_side.c), what senders say (receive_link.c), digests
- * (receive_verify.c). Private to transfer. */
+ * (receive_verify.c), what comes packed (receive_bounce.c). Private to
+ * transfer. */
 #include "transfer/mourner.h"
 #include "transfer/receive_side.h"
 #include "transfer/reporter.h"
@@ -21,6 +22,7 @@ struct receive_slot {
     uint32_t part_tokens; /* the smaller of that and our own */
     struct rx_block *seen; /* (seen_capacity), group after group; stays */
     uint32_t seen_capacity;
+    uint64_t bounced_bytes; /* so far */
     bool is_authorised; /* the sender's token is in force at the backend */
     bool is_verifying;
     uint32_t verify_group, verify_next; /* the next part to look at */
@@ -55,12 +57,34 @@ static inline bool receive_slot_is_waiting(const struct receive_slot *slot)
 MUST_USE enum err receive_parts(struct receive_side *side,
                                 struct receive_slot *slot,
                                 uint32_t sender_tokens);
+static inline struct bounce_key receive_slot_key(
+    const struct receive_slot *slot)
+{
+    return (struct bounce_key){slot->session.sender_incarnation,
+                               slot->session.rid, slot->session.attempt};
+}
+
 /* Lets the sender write the pages that are wanted. ERR_FULL, ERR_NO_MEMORY. */
 MUST_USE enum err receive_grant(struct receive_side *side,
                                 struct receive_slot *slot);
+/* Those pages (struct transfer_range); valid until the next call of this file.
+ * ERR_NO_MEMORY. */
+MUST_USE enum err receive_grant_ranges(struct receive_side *side,
+                                       const struct receive_slot *slot,
+                                       struct span *ranges_out);
 /* True: that is proof, nobody writes any more. Where the sender writes by
  * itself it is none. */
 bool receive_grant_revoke(struct receive_side *side, struct receive_slot *slot);
+
+/* BOUNCE_WANT and BOUNCE_DATA; also of a receive that has failed, whose sender
+ * says that it has drained. */
+void receive_bounce_frame(struct receive_side *side, struct link *link,
+                          const struct wire_header *header, struct span body,
+                          uint64_t now);
+/* Not a byte more of what came packed lands in its pages. `is_quiet`: nor in
+ * the arena. */
+void receive_bounce_end(struct receive_side *side, struct receive_slot *slot,
+                        uint64_t now, bool is_quiet);
 
 struct receive_slot *receive_side_find(struct receive_side *side,
                                        uint64_t incarnation, int64_t rid);

@@ -335,6 +335,9 @@ static void apply(struct rx_session *session, const struct rx_event *event,
     case RX_VERIFIED:
         on_verified(session, event);
         break;
+    case RX_BROKEN:
+        stop(session, event, AGREE_REASON_INTEGRITY, false, actions);
+        break;
     case RX_CANCEL:
         stop(session, event, AGREE_REASON_USER_CANCEL, true, actions);
         break;

@@ -71,6 +71,7 @@ enum rx_event_kind {
     RX_RESULT, /* result, of this rid and attempt */
     RX_AUX, /* the first tokens; only while rx_session_awaits_aux */
     RX_VERIFIED, /* answers VERIFY: is_right */
+    RX_BROKEN, /* what came so far cannot be right */
     RX_CANCEL, /* by our engine */
     RX_PEER_CANCEL, /* the sender's engine gave up; its result follows */
     RX_LOST, /* the connection ended; its process may live on */

@@ -177,6 +177,13 @@ void send_side_frame(struct send_side *side, struct link *link,
     case WIRE_CANCEL_SESSION:
         on_cancel(side, link, header, body, now);
         break;
+    case WIRE_BOUNCE_GRANT:
+    case WIRE_BOUNCE_ACK:
+        if (side->options.bounce != NULL) {
+            bounce_hear_receiver(side->options.bounce, link, header, body, now);
+            break;
+        }
+        __attribute__((fallthrough));
     default:
         side->options.stats->frames_dropped++;
         break;

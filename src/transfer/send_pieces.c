@@ -155,7 +155,8 @@ void send_pieces_next(struct send_side *side, struct send_slot *slot)
         }
         begin = end;
     }
-    slot->write = (struct transfer_write){.piece_count = count};
+    slot->write =
+        (struct transfer_write){.pieces = slot->pieces, .piece_count = count};
 }
 
 void send_pieces_note(struct send_side *side, struct send_slot *slot)

@@ -89,6 +89,7 @@ static void report(struct send_side *side, struct send_slot *slot, uint64_t now)
         .slice_index = session->drained_count,
         .moved_bytes = session->bytes_so_far,
         .moved_blocks = (uint32_t)session->blocks_so_far,
+        .bounced_bytes = slot->bounced_bytes,
         .started_ns = session->started_ns,
         .ended_ns = is_over ? now : 0,
         .backend = transfer_backend_name(side->options.transfer->backend),
@@ -163,6 +164,10 @@ void send_side_step(struct send_side *side, struct send_slot *slot,
             end(side, slot, event->now);
             break;
         }
+    }
+    bool is_over = slot->session.word & AGREE_TERMINAL;
+    if (slot->is_bounced && is_over && !slot->has_ended) {
+        bounce_stop(side->options.bounce, slot, event->now);
     }
 }
 

@@ -2,6 +2,7 @@
 /* transfer/send_side: this worker as sender. Holds its tx sessions, the
  * advertisements of receivers, the tombstones, and carries out what
  * tx_session decides. Private to transfer. */
+#include "transfer/bounce.h"
 #include "transfer/control.h"
 #include "transfer/transfer.h"
 #include "wire/recv_request.h"
@@ -12,6 +13,7 @@ struct send_side_options {
     struct transfer_stats *stats;
     void (*wake)(void *context); /* there are writes to poll */
     void *context;
+    struct bounce *bounce; /* NULL: all writes go the plain way */
 };
 struct send_side *send_side_create(const struct send_side_options *options);
 /* Forgets all sessions, as the end of the process would. */
@@ -31,5 +33,8 @@ void send_side_lost(struct send_side *side, struct link *link, uint64_t now);
 /* A write of ours that the backend gave back. */
 void send_side_written(struct send_side *side, struct transfer_write *write,
                        uint64_t now);
+/* A write of ours that went through the arenas; `owner` is what we gave. */
+void send_side_bounced(struct send_side *side, void *owner,
+                       enum bounce_outcome outcome, uint64_t now);
 void send_side_tick(struct send_side *side, uint64_t now);
 uint32_t send_side_count(const struct send_side *side);

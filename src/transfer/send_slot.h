@@ -21,6 +21,8 @@ struct send_slot {
     const char *lane;
     /* The one write under way; arrays keep their memory. */
     struct transfer_write write;
+    bool is_bounced; /* it goes through the arenas instead */
+    uint64_t bounced_bytes; /* so far */
     struct transfer_pair *pairs; /* (capacity), group after group */
     struct transfer_piece *pieces; /* (capacity) */
     uint32_t capacity, pair_count;

@@ -127,7 +127,6 @@ struct transfer_blocks send_side_blocks(const struct send_side *side,
 static void submit(struct send_side *side, struct send_slot *slot)
 {
     slot->write.peer = slot->link->backend_peer;
-    slot->write.pieces = slot->pieces;
     slot->write.token =
         (struct transfer_token){slot->session.rid, slot->advert->attempt};
     slot->write.context = slot;
@@ -141,6 +140,23 @@ static bool has_way(const struct send_slot *slot)
            slot->link->backend_peer != NULL;
 }
 
+/* True: it goes through the arenas. What does not fit into one batch of pieces
+ * goes plainly. */
+static bool bounce(struct send_side *side, struct send_slot *slot, uint64_t now)
+{
+    const struct bounce_job job = {
+        .link = &slot->link,
+        .token = {slot->session.rid, slot->advert->attempt},
+        .write = slot->session.write_count - 1,
+        .pieces = slot->pieces,
+        .piece_count = (uint32_t)slot->write.piece_count,
+        .owner = slot,
+    };
+    return side->options.bounce != NULL &&
+           slot->next_pair == slot->pair_count &&
+           bounce_begin(side->options.bounce, &job, now);
+}
+
 void send_side_write(struct send_side *side, struct send_slot *slot,
                      uint64_t now)
 {
@@ -152,7 +168,12 @@ void send_side_write(struct send_side *side, struct send_slot *slot,
     }
     slot->lane = transfer_backend_peer_lane(slot->link->backend_peer);
     send_pieces_next(side, slot);
-    submit(side, slot);
+    slot->is_bounced = bounce(side, slot, now);
+    if (slot->is_bounced) {
+        side->options.wake(side->options.context);
+    } else {
+        submit(side, slot);
+    }
     struct tx_event event = {.kind = TX_SUBMITTED, .now = now};
     send_side_step(side, slot, &event);
 }
@@ -174,11 +195,9 @@ static bool go_on(struct send_side *side, struct send_slot *slot,
     return true;
 }
 
-void send_side_written(struct send_side *side, struct transfer_write *write,
-                       uint64_t now)
+static void end_write(struct send_side *side, struct send_slot *slot,
+                      enum transfer_outcome outcome, uint64_t now)
 {
-    struct send_slot *slot = write->context;
-    enum transfer_outcome outcome = write->outcome;
     if (outcome == TRANSFER_DONE) {
         send_pieces_note(side, slot);
     }
@@ -195,6 +214,32 @@ void send_side_written(struct send_side *side, struct transfer_write *write,
             slot->group_blocks[i] += slot->pair_counts[i];
         }
         side->options.stats->sent_slices++;
+        slot->bounced_bytes += slot->is_bounced ? event.bytes : 0;
     }
+    slot->is_bounced = false;
     send_side_step(side, slot, &event);
+}
+
+void send_side_written(struct send_side *side, struct transfer_write *write,
+                       uint64_t now)
+{
+    end_write(side, write->context, write->outcome, now);
+}
+
+void send_side_bounced(struct send_side *side, void *owner,
+                       enum bounce_outcome outcome, uint64_t now)
+{
+    struct send_slot *slot = owner;
+    bool is_wanted = !(slot->session.word & AGREE_TERMINAL) &&
+                     slot->link != NULL && !slot->link->is_closing;
+    if (outcome == BOUNCE_UNSERVED && is_wanted) {
+        slot->is_bounced = false;
+        submit(side, slot);
+        return;
+    }
+    end_write(side, slot,
+              outcome == BOUNCE_DONE       ? TRANSFER_DONE
+              : outcome == BOUNCE_IN_DOUBT ? TRANSFER_IN_DOUBT
+                                           : TRANSFER_STOPPED,
+              now);
 }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "io/loop.h"
 #include "io/thread.h"
+#include "transfer/bounce.h"
 #include "transfer/control.h"
 #include "transfer/receive_side.h"
 #include "transfer/send_side.h"
@@ -25,6 +26,7 @@ struct transfer {
     struct control *control;
     struct send_side *sends;
     struct receive_side *receives;
+    struct bounce *bounce; /* NULL: there is no arena */
     bool is_pumping; /* a pump is deferred */
     bool is_instance; /* transfer_instance_begin done */
     struct transfer_stats stats;
@@ -79,7 +81,9 @@ static bool poll_backend(struct transfer *transfer)
     bool is_busy = false;
     struct transfer_write *write =
         transfer_backend_poll(transfer->options.backend, &is_busy);
-    if (write != NULL) {
+    bool is_packed = write != NULL && transfer->bounce != NULL &&
+                     bounce_written(transfer->bounce, write, now_of(transfer));
+    if (write != NULL && !is_packed) {
         send_side_written(transfer->sends, write, now_of(transfer));
     }
     return is_busy || write != NULL;
@@ -90,6 +94,9 @@ static void pump(void *context)
     struct transfer *transfer = context;
     transfer->is_pumping = false;
     bool is_busy = poll_backend(transfer);
+    if (transfer->bounce != NULL) {
+        is_busy |= bounce_pump(transfer->bounce, now_of(transfer));
+    }
     is_busy |= receive_side_verify(transfer->receives, now_of(transfer));
     if (is_busy || transfer_backend_arm(transfer->options.backend)) {
         wake(transfer);
@@ -156,6 +163,9 @@ static void on_tick(void *context)
     uint64_t now = now_of(transfer);
     send_side_tick(transfer->sends, now);
     receive_side_tick(transfer->receives, now);
+    if (transfer->bounce != NULL) {
+        bounce_tick(transfer->bounce, now);
+    }
     control_tick(transfer->control, now);
     bool is_busy = session_count(transfer) > 0;
     if (is_busy) {
@@ -269,7 +279,8 @@ static enum err check_options(const struct transfer_options *options,
         (options->advertise != NULL && strlen(options->advertise) >= 256)) {
         return why_say(why, ERR_INVALID, "transfer host: too short or long");
     }
-    return check_groups(options, why);
+    enum err err = check_groups(options, why);
+    return err ? err : bounce_check(options, why);
 }
 
 static void fill_defaults(struct transfer *transfer,
@@ -300,6 +311,7 @@ static void free_all(struct transfer *transfer)
     io_timer_destroy(transfer->timer);
     send_side_destroy(transfer->sends);
     receive_side_destroy(transfer->receives);
+    bounce_destroy(transfer->bounce);
     control_destroy(transfer->control);
     if (transfer->is_instance) {
         transfer_instance_end(transfer->options.incarnation);
@@ -308,11 +320,49 @@ static void free_all(struct transfer *transfer)
     mem_free(transfer);
 }
 
+static void on_sent(void *context, void *owner, enum bounce_outcome outcome,
+                    uint64_t now)
+{
+    struct transfer *transfer = context;
+    send_side_bounced(transfer->sends, owner, outcome, now);
+}
+
+static void on_received(void *context, const struct bounce_key *key,
+                        uint64_t bytes)
+{
+    struct transfer *transfer = context;
+    receive_side_unpacked(transfer->receives, key, bytes);
+}
+
+static void on_broken(void *context, const struct bounce_key *key, uint64_t now)
+{
+    struct transfer *transfer = context;
+    receive_side_broken(transfer->receives, key, now);
+}
+
+static enum err create_bounce(struct transfer *transfer, struct why *why)
+{
+    struct bounce_options options = {
+        .transfer = &transfer->options,
+        .stats = &transfer->stats,
+        .wake = wake,
+        .on_sent = on_sent,
+        .on_received = on_received,
+        .on_broken = on_broken,
+        .context = transfer,
+    };
+    enum err err = transfer->options.bounce.size == 0
+                       ? OK
+                       : bounce_create(&options, &transfer->bounce);
+    return err ? why_say(why, err, "transfer bounce: no memory") : OK;
+}
+
 static void create_sides(struct transfer *transfer)
 {
     struct send_side_options sends = {
         .transfer = &transfer->options,
         .stats = &transfer->stats,
+        .bounce = transfer->bounce,
         .wake = wake,
         .context = transfer,
     };
@@ -320,6 +370,7 @@ static void create_sides(struct transfer *transfer)
     struct receive_side_options receives = {
         .transfer = &transfer->options,
         .stats = &transfer->stats,
+        .bounce = transfer->bounce,
         .wake = wake,
         .context = transfer,
     };
@@ -331,7 +382,11 @@ static enum err open_all(struct transfer *transfer, struct why *why)
     struct io_loop *loop = transfer->options.loop;
     transfer->lock = io_lock_create();
     transfer->timer = io_timer_create(loop, on_tick, transfer);
+    enum err err = create_bounce(transfer, why);
     create_sides(transfer);
+    if (err) {
+        return err;
+    }
     struct control_options control = {
         .loop = loop,
         .backend = transfer->options.backend,
@@ -340,11 +395,14 @@ static enum err open_all(struct transfer *transfer, struct why *why)
         .handler = &control_handler,
         .context = transfer,
     };
-    enum err err = control_open(&control, why, &transfer->control);
+    err = control_open(&control, why, &transfer->control);
     if (err) {
         return err;
     }
     receive_side_set_control(transfer->receives, transfer->control);
+    if (transfer->bounce != NULL) {
+        bounce_set_control(transfer->bounce, transfer->control);
+    }
     err = transfer_instance_begin(transfer->options.incarnation);
     transfer->is_instance = !err;
     return err ? why_say(why, err, "too many transfers in this process") : OK;
@@ -411,6 +469,9 @@ void transfer_abandon(struct transfer *transfer)
     }
     send_side_abandon(transfer->sends);
     receive_side_abandon(transfer->receives);
+    if (transfer->bounce != NULL) {
+        bounce_abandon(transfer->bounce);
+    }
     CHECK(transfer_destroy(transfer) == OK);
 }
 

@@ -38,6 +38,16 @@ struct transfer_group {
                                told, and then not compared with the peer's */
 };
 
+/* A part of the memory, outside the pools, through which writes of many tiny
+ * pieces go packed (transfer/bounce.h). */
+struct transfer_bounce_options {
+    uint64_t offset, size; /* size 0: none */
+    uint32_t granule; /* 0: 1 MiB; a power of two */
+    uint32_t chunk_max; /* 0: 32 MiB; never over half of what is usable */
+    uint64_t patience_ns; /* for a first grant, then the plain way; 0: 0.2 s */
+    bool is_forced; /* for tests: each write, whatever it gains */
+};
+
 struct transfer_options {
     struct io_loop *loop;
     struct transfer_backend *backend; /* the caller's, outlives the transfer */
@@ -47,6 +57,7 @@ struct transfer_options {
      * number of tokens that divides ours or is a multiple (transfer.md 4.5). */
     uint32_t group_count; /* 1 .. TRANSFER_GROUP_COUNT_MAX */
     struct transfer_group groups[TRANSFER_GROUP_COUNT_MAX];
+    struct transfer_bounce_options bounce;
     uint64_t incarnation; /* random, not 0, the same for the backend */
     /* Who we say we are (transfer/process.h); NULL: this process. */
     const struct transfer_identity *identity;
@@ -89,6 +100,9 @@ struct transfer_stats {
     uint64_t receives_started, receives_done, receives_failed;
     uint64_t sent_bytes, received_bytes;
     uint64_t sent_slices, received_slices; /* as they went over the wire */
+    /* Of those, through the arenas: writes that ended well, bytes of pages. */
+    uint64_t sent_bounced_writes, sent_bounced_bytes, received_bounced_bytes;
+    uint64_t bounce_live_bytes, bounce_quarantined_bytes; /* of the arena now */
     uint64_t integrity_failures; /* digests that did not match */
     uint64_t peers_refused, connections_dropped, frames_dropped;
     uint32_t sends, receives; /* sessions not yet quiet */

@@ -13,6 +13,10 @@ static const char *const type_names[WIRE_TYPE_END] = {
     [WIRE_CANCEL_SESSION] = "cancel session",
     [WIRE_HEARTBEAT] = "heartbeat",
     [WIRE_AUX_RESULT] = "aux result",
+    [WIRE_BOUNCE_WANT] = "bounce want",
+    [WIRE_BOUNCE_GRANT] = "bounce grant",
+    [WIRE_BOUNCE_DATA] = "bounce data",
+    [WIRE_BOUNCE_ACK] = "bounce ack",
 };
 
 enum { CRC_OFFSET = WIRE_HEADER_SIZE - 4 };

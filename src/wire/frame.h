@@ -34,6 +34,10 @@ enum wire_type {
     WIRE_CANCEL_SESSION, /* either */
     WIRE_HEARTBEAT, /* either, no body */
     WIRE_AUX_RESULT, /* sender -> receiver, before the last KV_RESULT */
+    WIRE_BOUNCE_WANT, /* sender -> receiver, these four: wire/bounce.h */
+    WIRE_BOUNCE_GRANT, /* receiver -> sender */
+    WIRE_BOUNCE_DATA, /* sender -> receiver */
+    WIRE_BOUNCE_ACK, /* receiver -> sender */
     WIRE_TYPE_END
 };
 const char *wire_type_name(uint16_t type);

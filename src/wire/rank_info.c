@@ -37,6 +37,9 @@ static const struct wire_field fields[] = {
     FIELD(BYTES, backend_blob, WIRE_RANK_BLOB_SIZE_MAX),
     TEXT(lane),
     FIELD(U64, memory_bytes, 0),
+    FIELD(U64, bounce_offset, 0),
+    FIELD(U64, bounce_bytes, 0),
+    FIELD(U32, bounce_chunk_bytes, 0),
     {"groups", WIRE_FIELD_VALUE, offsetof(struct whole, groups), 0},
 };
 enum { FIELD_COUNT = sizeof(fields) / sizeof(fields[0]) };
@@ -110,6 +113,22 @@ static enum err read_group(struct span *input, uint64_t memory_bytes,
     return err ? err : check_group(group_out, memory_bytes, why);
 }
 
+static enum err check_bounce(const struct wire_rank_info *info, struct why *why)
+{
+    bool is_inside =
+        info->bounce_offset <= info->memory_bytes &&
+        info->bounce_bytes <= info->memory_bytes - info->bounce_offset;
+    bool has_chunks = info->bounce_bytes == 0 ||
+                      (info->bounce_chunk_bytes > 0 &&
+                       info->bounce_chunk_bytes <= info->bounce_bytes);
+    if (!is_inside || !has_chunks) {
+        return why_say(why, ERR_INVALID,
+                       "bounce_bytes: the arena does not lie in the memory, or "
+                       "not a chunk in it");
+    }
+    return OK;
+}
+
 static enum err read_groups(struct span groups, struct wire_rank_info *info,
                             struct why *why)
 {
@@ -141,6 +160,7 @@ enum err wire_rank_info_decode(struct span body, struct why *why,
     enum err err = wire_fields_decode(fields, FIELD_COUNT, body, why, &whole,
                                       sizeof(whole));
     err = err ? err : read_groups(whole.groups, &whole.info, why);
+    err = err ? err : check_bounce(&whole.info, why);
     if (err) {
         return why_prefix(why, err, "rank info");
     }

@@ -47,6 +47,10 @@ struct wire_rank_info {
     char lane[32]; /* by what the memory was reached; "" in a hello */
 
     uint64_t memory_bytes; /* of which the blob tells */
+    /* The arena in it (wire/bounce.h), and the largest chunk it takes; 0: there
+     * is none. */
+    uint64_t bounce_offset, bounce_bytes;
+    uint32_t bounce_chunk_bytes;
     uint32_t group_count;
     struct wire_group groups[WIRE_GROUP_COUNT_MAX];
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "wire/aux.h"
+#include "wire/bounce.h"
 #include "wire/cancel.h"
 #include "wire/frame.h"
 #include "wire/pack.h"
@@ -92,6 +93,37 @@ static void try_aux(struct span body)
     buf_finish(&out);
 }
 
+/* Each decodes to what encodes to the same bytes. */
+static void try_bounce(struct span body)
+{
+    struct wire_bounce_want want;
+    struct wire_bounce_grant grant;
+    struct wire_bounce_data data;
+    struct wire_bounce_ack ack;
+    struct buf out;
+    buf_init(&out, WIRE_BODY_SIZE_MAX);
+    if (!wire_bounce_want_decode(body, NULL, &want)) {
+        wire_bounce_want_encode(&want, &out);
+        expect(span_equals(buf_span(&out), body));
+    }
+    buf_reset(&out);
+    if (!wire_bounce_grant_decode(body, NULL, &grant)) {
+        wire_bounce_grant_encode(&grant, &out);
+        expect(span_equals(buf_span(&out), body));
+    }
+    buf_reset(&out);
+    if (!wire_bounce_data_decode(body, NULL, &data)) {
+        wire_bounce_data_encode(&data, &out);
+        expect(span_equals(buf_span(&out), body));
+    }
+    buf_reset(&out);
+    if (!wire_bounce_ack_decode(body, NULL, &ack)) {
+        wire_bounce_ack_encode(&ack, &out);
+        expect(span_equals(buf_span(&out), body));
+    }
+    buf_finish(&out);
+}
+
 static void try_body(struct span body)
 {
     struct wire_cancel cancel;
@@ -106,6 +138,7 @@ static void try_body(struct span body)
     try_result(body);
     try_rank_info(body);
     try_aux(body);
+    try_bounce(body);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

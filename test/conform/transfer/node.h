@@ -36,6 +36,7 @@ struct node_setup {
     uint32_t head_dim; /* 0: 16; pages grow with it */
     uint64_t grace_ns, advert_ttl_ns, heartbeat_ns;
     uint32_t send_count_max;
+    struct transfer_bounce_options bounce; /* behind the pools; no offset */
 };
 
 struct node {
@@ -48,6 +49,7 @@ struct node {
     size_t memory_size;
     uint32_t group_count;
     struct transfer_group groups[TRANSFER_GROUP_COUNT_MAX];
+    struct transfer_bounce_options bounce;
     struct io_waker *commands_waker, *reports_waker;
     struct transfer_port port;
     struct transfer *transfer;
@@ -113,6 +115,9 @@ static inline void node_pool(struct node *node, const struct node_setup *s)
             (node->groups[i].pool.page_bytes * NODE_PAGE_COUNT + 4095) / 4096 *
             4096;
     }
+    node->bounce = s->bounce;
+    node->bounce.offset = node->memory_size;
+    node->memory_size += node->bounce.size;
     struct why why = {0};
     void *memory = NULL;
     node_ok(
@@ -147,6 +152,7 @@ static inline void node_open(struct node *node, const struct node_setup *s)
         .memory = node->memory,
         .memory_size = node->memory_size,
         .group_count = node->group_count,
+        .bounce = node->bounce,
         .incarnation = s->incarnation,
         .host = "127.0.0.1",
         .port = node->port,

@@ -30,6 +30,8 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(c.queue_limit, 1024);
     assert_int_equal(c.turn_ms_max, 100);
     assert_string_equal(c.backend, "auto");
+    assert_int_equal(c.bounce_bytes, 0);
+    assert_false(c.bounce_forced);
     assert_int_equal(c.kv_transfer_timeout_ms, 60000);
     assert_int_equal(c.request_timeout_ms, 180000);
     assert_int_equal(c.max_body_bytes, 64u << 20);
@@ -201,6 +203,21 @@ static void what_would_stay_empty_is_refused(void **state)
     assert_int_equal(config_worker_check(&c, &why), OK);
 }
 
+/* Less than two portions, of which each direction needs one. */
+static void an_arena_that_is_too_small_is_refused(void **state)
+{
+    struct config_worker c;
+    struct why why;
+    (void)state;
+    config_worker_init(&c);
+    strcpy(c.model, "m");
+    assert_int_equal(config_worker_set(&c, "bounce_size", "1MiB", &why), OK);
+    assert_int_equal(config_worker_check(&c, &why), ERR_INVALID);
+    assert_non_null(strstr(why.text, "bounce_size` is 1048576"));
+    assert_int_equal(config_worker_set(&c, "bounce_size", "2MiB", &why), OK);
+    assert_int_equal(config_worker_check(&c, &why), OK);
+}
+
 static void every_key_is_described(void **state)
 {
     struct config_worker c;
@@ -224,6 +241,7 @@ int main(void)
         cmocka_unit_test(flags_take_three_spellings),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(what_would_stay_empty_is_refused),
+        cmocka_unit_test(an_arena_that_is_too_small_is_refused),
         cmocka_unit_test(every_key_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

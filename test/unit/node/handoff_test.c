@@ -199,6 +199,17 @@ static void check_end(struct work *work)
     assert_true(work->handed_over > JOB_COUNT / 3);
 }
 
+/* All that arrived went packed, or nothing did. */
+static void check_packed(const struct pair *pair)
+{
+    struct transfer_stats received;
+    transfer_stats_read(pair->generation->transfer, &received);
+    assert_true(pair_bounce.size == 0 ? received.received_bounced_bytes == 0
+                                      : received.received_bounced_bytes >=
+                                            received.received_bytes);
+    assert_int_equal(received.bounce_quarantined_bytes, 0);
+}
+
 static void run_seed(uint64_t seed, const struct side_setup *context,
                      const struct side_setup *generation)
 {
@@ -217,6 +228,7 @@ static void run_seed(uint64_t seed, const struct side_setup *context,
         io_waker_wait(work->pair->event_waker, 1000000);
     }
     check_end(work);
+    check_packed(work->pair);
     pair_close(work->pair);
     mem_free(work);
 }
@@ -259,6 +271,23 @@ static void mixed_blocks_give_the_same_tokens(void **state)
         struct side_setup generation = setup_of(cases[i][1], cases[i][2]);
         run_seed(10 + i, &context, &generation);
     }
+}
+
+/* The same work with pages that go packed through arenas which hold a few of
+ * them: the same tokens, cancels at any moment included. [transfer T36 T50] */
+static void packed_pages_give_the_same_tokens(void **state)
+{
+    (void)state;
+    pair_bounce = (struct transfer_bounce_options){.size = 16384,
+                                                   .granule = 512,
+                                                   .chunk_max = 4096,
+                                                   .patience_ns = LONG_NS,
+                                                   .is_forced = true};
+    struct side_setup setup = {.page_count = PAGES, .timeout_ns = LONG_NS};
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        run_seed(seed, &setup, &setup);
+    }
+    pair_bounce = (struct transfer_bounce_options){0};
 }
 
 /* ---- growth ---- */
@@ -313,6 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_token_is_right_and_everything_is_given_back),
         cmocka_unit_test(mixed_blocks_give_the_same_tokens),
+        cmocka_unit_test(packed_pages_give_the_same_tokens),
         cmocka_unit_test(a_steady_flow_of_handoffs_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,6 +85,11 @@ static void limits_that_contradict_are_refused_by_name(void **state)
     assert_int_equal(node_limits_of(&config, &info, MEMORY, &why, &limits),
                      ERR_INVALID);
     assert_non_null(strstr(why.text, "kv_cache_config.max_tokens"));
+    config = config_of(256, 0);
+    config.bounce_bytes = (uint64_t)1 << 50;
+    assert_int_equal(node_limits_of(&config, &info, MEMORY, &why, &limits),
+                     ERR_INVALID);
+    assert_non_null(strstr(why.text, "cache_transceiver_config.bounce_size"));
     assert_int_equal(limits.max_seq, 7);
 }
 

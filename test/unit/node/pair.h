@@ -239,6 +239,9 @@ static inline struct io_mailbox *pair_mailbox(size_t size, uint32_t capacity,
     return mailbox;
 }
 
+/* Behind the pool of every side opened from now on; no offset. */
+static struct transfer_bounce_options pair_bounce;
+
 static inline void side_open_pool(struct side *side,
                                   const struct side_setup *setup)
 {
@@ -258,7 +261,8 @@ static inline void side_open_pool(struct side *side,
             NULL, page_bytes, setup->page_count, shape->layouts[i]};
         side->memory_size += page_bytes * setup->page_count;
     }
-    pair_ok(transfer_backend_alloc(&side->tap->base, side->memory_size, &why,
+    pair_ok(transfer_backend_alloc(&side->tap->base,
+                                   side->memory_size + pair_bounce.size, &why,
                                    &base),
             &why);
     for (uint32_t i = 0; i < shape->life_count; i++) {
@@ -294,12 +298,15 @@ static inline void side_open_transfer(struct side *side,
                                       const struct side_setup *setup)
 {
     struct why why = {{0}};
+    struct transfer_bounce_options bounce = pair_bounce;
+    bounce.offset = side->memory_size;
     assert_int_equal(io_loop_create(&side->loop), OK);
     struct transfer_options options = {
         .loop = side->loop,
         .backend = &side->tap->base,
         .memory = side->pool.base,
-        .memory_size = side->memory_size,
+        .memory_size = side->memory_size + bounce.size,
+        .bounce = bounce,
         .group_count = side->model->info.shape.life_count,
         .incarnation = side->incarnation,
         .host = "127.0.0.1",

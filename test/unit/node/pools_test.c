@@ -61,6 +61,25 @@ static void pools_do_not_overlap(void **state)
     node_pools_give(&pools); /* fine: nothing is held */
 }
 
+/* Whole pages of the system, behind the last pool, of the same memory. */
+static void the_arena_lies_behind_the_pools(void **state)
+{
+    (void)state;
+    struct why why;
+    struct node_pools pools = {0};
+    struct node_limits limits = limits_of(0);
+    uint64_t offset = 1, size = 1;
+    node_pools_bounce(&limits, &offset, &size);
+    assert_int_equal(size, 0);
+    limits.bounce_bytes = 3 * 4096 + 5;
+    node_pools_bounce(&limits, &offset, &size);
+    assert_int_equal(offset, 4096 + 2 * 4096);
+    assert_int_equal(size, 3 * 4096);
+    assert_int_equal(node_pools_take(&pools, &limits, NULL, &why), OK);
+    assert_int_equal(pools.memory.size, offset + size);
+    node_pools_give(&pools);
+}
+
 /* Proof: the first level is the backend's, which has one pool to lend: a second
  * taker is refused. Without a second level its views are empty. */
 static void peers_write_to_memory_of_the_backend(void **state)
@@ -92,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pools_do_not_overlap),
+        cmocka_unit_test(the_arena_lies_behind_the_pools),
         cmocka_unit_test(peers_write_to_memory_of_the_backend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,8 +61,10 @@ static void events_move_their_numbers(void **state)
     (void)state;
     struct buf out;
     struct serve_stats *stats = serve_stats_create();
-    const struct engine_journey journey = {
-        .cached_tokens = 4, .moved_bytes = 100, .queue_ns = 2000000};
+    const struct engine_journey journey = {.cached_tokens = 4,
+                                           .moved_bytes = 100,
+                                           .bounced_bytes = 60,
+                                           .queue_ns = 2000000};
     buf_init(&out, 1 << 20);
     serve_stats_count_request(stats, OPENAI_CHAT);
     serve_stats_count_failure(stats, 404);
@@ -90,6 +92,8 @@ static void events_move_their_numbers(void **state)
     has(&out, "baton_prompt_tokens_cached_total 4");
     has(&out, "baton_completion_tokens_total 6");
     has(&out, "baton_handoff_bytes_total 100");
+    has(&out, "baton_handoffs_bounced_total 1");
+    has(&out, "baton_handoff_bounced_bytes_total 60");
     has(&out, "baton_first_token_seconds_bucket{le=\"0.04\"} 1");
     has(&out, "baton_first_token_seconds_bucket{le=\"0.02\"} 0");
     has(&out, "baton_request_seconds_count{kind=\"generation\"} 1");

@@ -28,6 +28,7 @@ static void the_last_ones_are_kept(void **state)
             .journey = {.prompt_tokens = 9,
                         .handoff_ns = 1500000,
                         .moved_bytes = 77,
+                        .bounced_bytes = 55,
                         .backend = "ucx",
                         .lane = "sysv"}};
         serve_transfers_add(transfers, &transfer);
@@ -42,6 +43,7 @@ static void the_last_ones_are_kept(void **state)
                            "\"disagg_request_id\":1070,\"role\":"
                            "\"generation\",\"result\":\"ok\""));
     assert_non_null(strstr(buf_string(&out), "\"handoff_ms\":1.5"));
+    assert_non_null(strstr(buf_string(&out), "\"bounced_bytes\":55,"));
     assert_non_null(strstr(buf_string(&out), "\"lane\":\"sysv\""));
     assert_non_null(strstr(buf_string(&out), "],\"writes\":[7]}"));
     assert_non_null(strstr(buf_string(&out), "\"id\":7,"));

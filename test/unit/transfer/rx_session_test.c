@@ -295,6 +295,22 @@ static void first_tokens_belong_to_the_whole(void **state)
     assert_false(rx_session_awaits_aux(&session));
 }
 
+/* What came packed cannot be right: the request fails at once and the sender is
+ * asked to stop, but only its answer makes the pages quiet. [transfer I9] */
+static void what_is_broken_fails_and_waits_for_proof(void **state)
+{
+    (void)state;
+    publish();
+    step(RX_BROKEN, 50);
+    const enum rx_action_kind kinds[] = {RX_CANCEL_PEER, RX_REPORT};
+    expect(2, kinds);
+    assert_int_equal(session.word, AGREE_TERMINAL | AGREE_FAILED);
+    assert_int_equal(session.reason, AGREE_REASON_INTEGRITY);
+    deliver_failed(WIRE_RESULT_DRAINED);
+    assert_true(session.word & AGREE_QUIET);
+    assert_int_equal(session.reason, AGREE_REASON_INTEGRITY);
+}
+
 /* A result with another receiver's slice id, or wrong digests. */
 static void wrong_pages_are_not_taken(void **state)
 {
@@ -433,6 +449,7 @@ int main(void)
         cmocka_unit_test(many_slices_are_counted),
         cmocka_unit_test(stale_blocks_may_stay_away),
         cmocka_unit_test(first_tokens_belong_to_the_whole),
+        cmocka_unit_test(what_is_broken_fails_and_waits_for_proof),
         cmocka_unit_test(wrong_pages_are_not_taken),
         cmocka_unit_test(cancel_waits_for_who_may_write),
         cmocka_unit_test(failed_without_drained_is_no_proof),

@@ -28,7 +28,10 @@ static struct wire_rank_info example(void)
         .backend_config = "c",
         .backend_blob = span_of_string("blob"),
         .lane = "sysv",
-        .memory_bytes = 9 * 4096 + 7 * 512,
+        .memory_bytes = 9 * 4096 + 7 * 512 + 8192,
+        .bounce_offset = 9 * 4096 + 7 * 512,
+        .bounce_bytes = 8192,
+        .bounce_chunk_bytes = 4096,
         .group_count = 2,
         .groups = {{.layer_count = 2,
                     .layers = span_of("\5\0\13\0", 4),
@@ -208,7 +211,7 @@ static void groups_outside_the_memory_are_refused(void **state)
 {
     (void)state;
     struct wire_rank_info bad = example();
-    bad.memory_bytes--;
+    bad.memory_bytes = bad.bounce_offset - 1;
     expect_bad(&bad, "groups[1]: page_count");
     bad = example();
     bad.groups[1].base_offset = UINT64_MAX - 100;
@@ -228,6 +231,16 @@ static void groups_outside_the_memory_are_refused(void **state)
     bad = example();
     bad.groups[0].layers.size = 3;
     expect_bad(&bad, "layers");
+    bad = example();
+    bad.bounce_bytes++;
+    expect_bad(&bad, "bounce_bytes");
+    bad.bounce_offset = UINT64_MAX;
+    expect_bad(&bad, "bounce_bytes");
+    bad = example();
+    bad.bounce_chunk_bytes = 8193;
+    expect_bad(&bad, "bounce_bytes");
+    bad.bounce_chunk_bytes = 0;
+    expect_bad(&bad, "bounce_bytes");
     bad = example();
     bad.group_count = 0;
     expect_bad(&bad, "groups: not a short array");
