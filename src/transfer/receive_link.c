@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "agree/word.h"
@@ -7,6 +8,52 @@
 #include "transfer/receive_slot.h"
 
 static const uint64_t RETRY_NS = 500000000u;
+
+/* The sender's blocks are known. False: they do not do, and it has failed. */
+static bool take_parts(struct receive_side *side, struct receive_slot *slot,
+                       const struct link *link, uint64_t now)
+{
+    if (!receive_slot_is_waiting(slot) ||
+        link->tokens_per_block == receive_side_block(side)) {
+        return true;
+    }
+    if (receive_parts(side, slot, link->tokens_per_block)) {
+        char text[96];
+        snprintf(text, sizeof(text),
+                 "the prompt has too many blocks of %u tokens, as many as the "
+                 "sender's",
+                 link->tokens_per_block);
+        receive_side_fail(side, slot, AGREE_REASON_REFUSED, text, now);
+        return false;
+    }
+    rx_session_regroup(&slot->session);
+    return true;
+}
+
+void receive_side_connected(struct receive_side *side,
+                            struct receive_slot *slot, const struct link *link,
+                            uint64_t now)
+{
+    if (slot->session.sender_incarnation == 0) {
+        if (receive_side_find(side, link->incarnation, slot->session.rid) !=
+            NULL) {
+            receive_side_fail(side, slot, AGREE_REASON_REFUSED,
+                              "this rid is being received", now);
+            return;
+        }
+        slot->session.sender_incarnation = link->incarnation;
+    }
+    slot->lane = link->lane;
+    if (!take_parts(side, slot, link, now)) {
+        return;
+    }
+    if (receive_slot_is_waiting(slot) && receive_grant(side, slot)) {
+        receive_side_fail(side, slot, AGREE_REASON_REFUSED,
+                          "too many receives for the backend", now);
+        return;
+    }
+    receive_side_simple_step(side, slot, RX_CONNECTED, now);
+}
 
 void receive_side_registered(struct receive_side *side, struct link *link,
                              uint64_t now)

@@ -86,11 +86,6 @@ struct receive_slot *receive_side_find(struct receive_side *side,
     return NULL;
 }
 
-static uint32_t block_size(const struct receive_side *side)
-{
-    return side->options.transfer->groups[0].pool.layout.tokens_per_block;
-}
-
 /* -------- carrying out -------- */
 
 void receive_side_simple_step(struct receive_side *side,
@@ -108,52 +103,6 @@ void receive_side_fail(struct receive_side *side, struct receive_slot *slot,
     struct rx_event event = {
         .kind = RX_UNREACHABLE, .now = now, .reason = reason};
     receive_side_step(side, slot, &event);
-}
-
-/* The sender's blocks are known. False: they do not do, and it has failed. */
-static bool take_parts(struct receive_side *side, struct receive_slot *slot,
-                       const struct link *link, uint64_t now)
-{
-    if (!receive_slot_is_waiting(slot) ||
-        link->tokens_per_block == block_size(side)) {
-        return true;
-    }
-    if (receive_parts(side, slot, link->tokens_per_block)) {
-        char text[96];
-        snprintf(text, sizeof(text),
-                 "the prompt has too many blocks of %u tokens, as many as the "
-                 "sender's",
-                 link->tokens_per_block);
-        receive_side_fail(side, slot, AGREE_REASON_REFUSED, text, now);
-        return false;
-    }
-    rx_session_regroup(&slot->session);
-    return true;
-}
-
-void receive_side_connected(struct receive_side *side,
-                            struct receive_slot *slot, const struct link *link,
-                            uint64_t now)
-{
-    if (slot->session.sender_incarnation == 0) {
-        if (receive_side_find(side, link->incarnation, slot->session.rid) !=
-            NULL) {
-            receive_side_fail(side, slot, AGREE_REASON_REFUSED,
-                              "this rid is being received", now);
-            return;
-        }
-        slot->session.sender_incarnation = link->incarnation;
-    }
-    slot->lane = link->lane;
-    if (!take_parts(side, slot, link, now)) {
-        return;
-    }
-    if (receive_slot_is_waiting(slot) && receive_grant(side, slot)) {
-        receive_side_fail(side, slot, AGREE_REASON_REFUSED,
-                          "too many receives for the backend", now);
-        return;
-    }
-    receive_side_simple_step(side, slot, RX_CONNECTED, now);
 }
 
 static void connect_sender(struct receive_side *side, struct receive_slot *slot,
@@ -203,7 +152,7 @@ static void advertise(struct receive_side *side, struct receive_slot *slot,
         .rid = session->rid,
         .prompt_tokens = slot->prompt_tokens,
         .block_count =
-            transfer_blocks_of(slot->prompt_tokens, block_size(side)),
+            transfer_blocks_of(slot->prompt_tokens, receive_side_block(side)),
         .style = slot->style,
         .capabilities = WIRE_ACCEPTS_SLICES,
     };
@@ -442,7 +391,7 @@ void receive_side_command(struct receive_side *side,
 {
     uint32_t group_count = side->options.transfer->group_count;
     uint32_t whole =
-        transfer_blocks_of(command->prompt_tokens, block_size(side));
+        transfer_blocks_of(command->prompt_tokens, receive_side_block(side));
     CHECK(command->rid >= 0);
     CHECK(command->prompt_tokens > 0);
     CHECK(command->group_count == group_count);
@@ -463,7 +412,7 @@ void receive_side_command(struct receive_side *side,
     }
     fill_slot(side, slot, command, now);
     fill_groups(side, slot, command, count);
-    if (receive_parts(side, slot, block_size(side))) {
+    if (receive_parts(side, slot, receive_side_block(side))) {
         reject(side, command, "too many at once");
         return;
     }

@@ -39,6 +39,12 @@ struct receive_side {
     struct buf list, body, ranges;
 };
 
+/* Tokens of one of our blocks. */
+static inline uint32_t receive_side_block(const struct receive_side *side)
+{
+    return side->options.transfer->groups[0].pool.layout.tokens_per_block;
+}
+
 static inline bool receive_slot_is_live(const struct receive_slot *slot)
 {
     return slot->is_used && !slot->has_ended;
@@ -57,6 +63,7 @@ static inline bool receive_slot_is_waiting(const struct receive_slot *slot)
 MUST_USE enum err receive_parts(struct receive_side *side,
                                 struct receive_slot *slot,
                                 uint32_t sender_tokens);
+
 static inline struct bounce_key receive_slot_key(
     const struct receive_slot *slot)
 {

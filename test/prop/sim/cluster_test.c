@@ -28,8 +28,9 @@ static struct sim_cluster_summary run_one(uint64_t seed, bool is_calm)
  * in every phase, deadlines, small pools; pairs and slices: no wrong token, no
  * page touched under a transfer, every request ends once, nothing is held in the
  * end, and the cluster serves again. All these must have happened.
- * [transfer T53 T55 T56 T57 T58 T60 T70 T72 T77 T78 T80 T84 T104 T110 I1 I2 I3 I4 I5 I6 I7 I8 I9 I11 I14 I15 I16 I20 I21 I23 I25 I26 I27 I28
- * I31 I32] */
+ * [transfer T53 T55 T56 T57 T58 T60 T70 T72 T77 T78 T80 T84 T104 T110]
+ * [transfer I1 I2 I3 I4 I5 I6 I7 I8 I9 I11 I14 I15 I16 I20 I21 I23 I25 I26]
+ * [transfer I27 I28 I31 I32] */
 static void a_hostile_cluster_keeps_its_promises(void **state)
 {
     (void)state;
