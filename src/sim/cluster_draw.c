@@ -2,115 +2,60 @@
 
 #include "sim/cluster_world.h"
 
-bool cluster_chance(struct rng *rng, uint32_t per_1024)
-{
-    return rng_below(rng, 1024) < per_1024;
-}
-
-uint32_t cluster_range(struct rng *rng, uint32_t low, uint32_t high)
-{
-    return low + (uint32_t)rng_below(rng, high - low + 1);
-}
-
 static uint64_t draw_ms(struct rng *rng, uint32_t low, uint32_t high)
 {
-    return cluster_range(rng, low, high) * CLUSTER_MS;
+    return sim_range(rng, low, high) * CLUSTER_MS;
 }
 
 static void draw_lengths(struct cluster *world, struct rng *rng)
 {
     struct engine_core_options *core = &world->core_options;
-    core->tokens_per_block = 2u << cluster_range(rng, 0, 2);
-    bool is_long = cluster_chance(rng, 400);
+    core->tokens_per_block = 2u << sim_range(rng, 0, 2);
+    bool is_long = sim_chance(rng, 400);
     world->prompt_max =
-        is_long ? cluster_range(rng, 40, 90) : cluster_range(rng, 8, 40);
-    world->output_max = cluster_range(rng, 2, 14);
-    world->stem_count = cluster_range(rng, 1, 6);
-    world->stem_tokens = cluster_range(rng, 2, world->prompt_max);
+        is_long ? sim_range(rng, 40, 90) : sim_range(rng, 8, 40);
+    world->output_max = sim_range(rng, 2, 14);
+    world->stem_count = sim_range(rng, 1, 6);
+    world->stem_tokens = sim_range(rng, 2, world->prompt_max);
     core->max_seq = world->prompt_max + world->output_max + 4;
-    world->request_max = cluster_range(rng, 20, CLUSTER_REQUEST_MAX);
+    world->request_max = sim_range(rng, 20, CLUSTER_REQUEST_MAX);
     world->arrival_ns_max = draw_ms(rng, 5, 120);
-}
-
-/* A window in tokens, with or without sinks. Two draws never stand in one
- * expression or initialiser: C leaves their order open. */
-static struct kv_life draw_window(struct rng *rng, uint32_t block)
-{
-    struct kv_life life = {.window = cluster_range(rng, 2, 6 * block)};
-    if (cluster_chance(rng, 384)) {
-        life.sink_tokens = cluster_range(rng, 1, 2 * block);
-    }
-    return life;
-}
-
-static bool has_life(const struct engine_core_options *core,
-                     const struct kv_life *life)
-{
-    for (uint32_t i = 0; i < core->life_count; i++) {
-        if (core->lives[i].window == life->window &&
-            core->lives[i].sink_tokens == life->sink_tokens) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Full attention alone, with one window or two, or windows only. */
-static void draw_lives(struct cluster *world, struct rng *rng)
-{
-    struct engine_core_options *core = &world->core_options;
-    uint32_t count = cluster_chance(rng, 512) ? 1 : cluster_range(rng, 2, 3);
-    bool is_full = !cluster_chance(rng, 128);
-    while (core->life_count < count) {
-        struct kv_life life = {0};
-        if (core->life_count > 0 || !is_full) {
-            life = draw_window(rng, core->tokens_per_block);
-        }
-        if (!has_life(core, &life)) {
-            core->lives[core->life_count++] = life;
-        }
-    }
-    bool is_shared = cluster_chance(rng, 256);
-    core->group_count = is_shared ? 1 : count;
-    for (uint32_t i = 0; i < count; i++) {
-        core->group_of[i] = is_shared ? 0 : (uint8_t)i;
-    }
 }
 
 /* Prompts in many chunks, in few, in one. */
 static void draw_chunks(struct cluster *world, struct rng *rng)
 {
     struct engine_core_options *core = &world->core_options;
-    core->chunk_unit = 1u << cluster_range(rng, 0, 2);
+    core->chunk_unit = 1u << sim_range(rng, 0, 2);
     core->is_chunked = true;
     core->row_count_max = core->max_batch + core->chunk_unit +
-                          cluster_range(rng, 0, world->prompt_max);
-    if (cluster_chance(rng, 768)) {
+                          sim_range(rng, 0, world->prompt_max);
+    if (sim_chance(rng, 768)) {
         uint32_t most = 2 * core->tokens_per_block;
-        core->chunk_tokens = cluster_range(
-            rng, core->chunk_unit,
-            most < core->row_count_max ? most : core->row_count_max);
+        core->chunk_tokens =
+            sim_range(rng, core->chunk_unit,
+                      most < core->row_count_max ? most : core->row_count_max);
     }
-    world->pass_ns = draw_ms(rng, 1, cluster_chance(rng, 512) ? 2 : 20);
+    world->pass_ns = draw_ms(rng, 1, sim_chance(rng, 512) ? 2 : 20);
 }
 
 static void draw_engine(struct cluster *world, struct rng *rng)
 {
     struct engine_core_options *core = &world->core_options;
-    core->max_batch = cluster_range(rng, 2, 6);
-    draw_lives(world, rng);
+    core->max_batch = sim_range(rng, 2, 6);
+    sim_draw_lives(&world->core_options, rng, 128);
     draw_chunks(world, rng);
     core->score_row_max = 8;
     core->turn_ns_max = draw_ms(rng, 5, 50);
-    core->queue_limit = cluster_range(rng, 4, 24);
+    core->queue_limit = sim_range(rng, 4, 24);
     core->vocab_size = CLUSTER_VOCABULARY;
-    core->policy = cluster_chance(rng, 512) ? SCHED_MAX_UTILIZATION
-                                            : SCHED_GUARANTEED_NO_EVICT;
-    core->enable_prefix_waits = cluster_chance(rng, 512);
-    core->enable_block_reuse = !cluster_chance(rng, 128);
-    core->enable_partial_reuse = cluster_chance(rng, 512);
+    core->policy = sim_chance(rng, 512) ? SCHED_MAX_UTILIZATION
+                                        : SCHED_GUARANTEED_NO_EVICT;
+    core->enable_prefix_waits = sim_chance(rng, 512);
+    core->enable_block_reuse = !sim_chance(rng, 128);
+    core->enable_partial_reuse = sim_chance(rng, 512);
     core->is_mixed = true;
-    core->session_max = cluster_range(rng, 1, 8);
+    core->session_max = sim_range(rng, 1, 8);
     core->kv_transfer_timeout_ns = draw_ms(rng, 100, 4000);
     if (world->options.without_faults) {
         /* Nobody is refused, nobody waits too long. */
@@ -129,17 +74,17 @@ static void draw_workers(struct cluster *world, struct rng *rng)
     const struct engine_core_options *core = &world->core_options;
     uint32_t longest =
         (core->max_seq + core->tokens_per_block - 1) / core->tokens_per_block;
-    world->context_count = cluster_range(rng, 1, 3);
+    world->context_count = sim_range(rng, 1, 3);
     /* A sender keeps as many offers as two receivers have (transfer.h). */
     world->generation_count =
-        cluster_range(rng, 1, world->options.without_faults ? 2 : 3);
+        sim_range(rng, 1, world->options.without_faults ? 2 : 3);
     world->worker_count = world->context_count + world->generation_count;
-    bool is_roomy = world->options.without_faults || cluster_chance(rng, 256);
+    bool is_roomy = world->options.without_faults || sim_chance(rng, 256);
     for (uint32_t i = 0; i < world->worker_count; i++) {
         for (uint32_t k = 0; k < core->group_count; k++) {
             uint32_t lives = core->group_count == 1 ? core->life_count : 1;
             uint32_t extra =
-                is_roomy ? 8 * longest : cluster_range(rng, 0, longest);
+                is_roomy ? 8 * longest : sim_range(rng, 0, longest);
             world->page_counts[i][k] = lives * (longest + 2 + extra);
         }
     }
@@ -147,8 +92,8 @@ static void draw_workers(struct cluster *world, struct rng *rng)
     world->heartbeat_ns = draw_ms(rng, 20, 300);
     world->advert_ttl_ns = draw_ms(rng, 500, 4000);
     world->http_ns_max = draw_ms(rng, 1, 20);
-    world->keeps_peers = !cluster_chance(rng, 300);
-    world->generation_first = cluster_range(rng, 300, 1024);
+    world->keeps_peers = !sim_chance(rng, 300);
+    world->generation_first = sim_range(rng, 300, 1024);
 }
 
 /* One seed in eight has a sound backend, one in eight sound hosts, so that one
@@ -156,40 +101,38 @@ static void draw_workers(struct cluster *world, struct rng *rng)
 static void draw_hostility(struct cluster *world, struct rng *rng)
 {
     struct cluster_hostility *bad = &world->hostility;
-    bad->write_ns_max = draw_ms(rng, 1, cluster_chance(rng, 512) ? 2 : 30);
+    bad->write_ns_max = draw_ms(rng, 1, sim_chance(rng, 512) ? 2 : 30);
     if (world->options.without_faults) {
         return;
     }
-    bool has_bad_hosts = !cluster_chance(rng, 128);
-    bool has_bad_backend = !cluster_chance(rng, 128);
-    bad->fault = has_bad_hosts ? cluster_range(rng, 200, 1000) : 0;
+    bool has_bad_hosts = !sim_chance(rng, 128);
+    bool has_bad_backend = !sim_chance(rng, 128);
+    bad->fault = has_bad_hosts ? sim_range(rng, 200, 1000) : 0;
     bad->fault_ns_max = draw_ms(rng, 20, 400);
     for (uint32_t i = 0; i < CLUSTER_FAULT_KIND_MAX; i++) {
-        bad->weights[i] =
-            cluster_chance(rng, 640) ? cluster_range(rng, 1, 8) : 0;
+        bad->weights[i] = sim_chance(rng, 640) ? sim_range(rng, 1, 8) : 0;
     }
-    bad->cancel = cluster_range(rng, 0, 200);
-    bad->deadline = cluster_range(rng, 0, 300);
-    bad->abort = cluster_chance(rng, 512) ? cluster_range(rng, 1, 60) : 0;
+    bad->cancel = sim_range(rng, 0, 200);
+    bad->deadline = sim_range(rng, 0, 300);
+    bad->abort = sim_chance(rng, 512) ? sim_range(rng, 1, 60) : 0;
     if (has_bad_backend) {
-        bad->stop = cluster_range(rng, 0, 60);
-        bad->doubt = cluster_chance(rng, 512) ? cluster_range(rng, 0, 30) : 0;
-        bad->hang = cluster_range(rng, 0, 60);
-        bad->flip = cluster_range(rng, 0, 60);
+        bad->stop = sim_range(rng, 0, 60);
+        bad->doubt = sim_chance(rng, 512) ? sim_range(rng, 0, 30) : 0;
+        bad->hang = sim_range(rng, 0, 60);
+        bad->flip = sim_range(rng, 0, 60);
     }
 }
 
 static struct io_sim_options draw_io(struct rng *rng, struct rng own)
 {
     struct io_sim_options options = {.rng = own, .start_ns = 1000000000};
-    options.latency_ns_min = cluster_range(rng, 1, 100) * UINT64_C(1000);
+    options.latency_ns_min = sim_range(rng, 1, 100) * UINT64_C(1000);
     options.latency_ns_max =
-        options.latency_ns_min + cluster_range(rng, 0, 5000) * UINT64_C(1000);
-    options.turn_ns_max = cluster_range(rng, 1, 200) * UINT64_C(1000);
+        options.latency_ns_min + sim_range(rng, 0, 5000) * UINT64_C(1000);
+    options.turn_ns_max = sim_range(rng, 1, 200) * UINT64_C(1000);
     options.buffer_size =
-        cluster_chance(rng, 256) ? cluster_range(rng, 64, 4096) : 65536;
-    options.part_per_1024 =
-        cluster_chance(rng, 512) ? cluster_range(rng, 0, 400) : 0;
+        sim_chance(rng, 256) ? sim_range(rng, 64, 4096) : 65536;
+    options.part_per_1024 = sim_chance(rng, 512) ? sim_range(rng, 0, 400) : 0;
     return options;
 }
 
@@ -233,7 +176,7 @@ void cluster_draw(struct cluster *world)
     world->hash = (struct model_hash_options){
         .vocab_size = CLUSTER_VOCABULARY,
         .context_length = world->core_options.max_seq,
-        .layer_count = cluster_range(&rng, 1, 2),
+        .layer_count = sim_range(&rng, 1, 2),
         .tokens_per_block = world->core_options.tokens_per_block,
         .life_count = world->core_options.life_count};
     memcpy(world->hash.lives, world->core_options.lives,

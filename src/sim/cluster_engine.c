@@ -158,7 +158,7 @@ static void end_batch(struct cluster_worker *worker)
     worker->plan = NULL;
     struct cluster *world = worker->world;
     if (!world->is_quiet &&
-        cluster_chance(&world->world_rng, world->hostility.abort)) {
+        sim_chance(&world->world_rng, world->hostility.abort)) {
         give_up(worker, plan);
     } else {
         sample(worker, plan);

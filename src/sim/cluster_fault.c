@@ -29,7 +29,7 @@ static struct cluster_worker *draw_worker(struct cluster *world)
 static uint64_t draw_span(struct cluster *world)
 {
     struct rng *rng = &world->fault_rng;
-    uint64_t most_ms = cluster_chance(rng, 300) ? 8000 : 600;
+    uint64_t most_ms = sim_chance(rng, 300) ? 8000 : 600;
     return (1 + rng_below(rng, most_ms)) * CLUSTER_MS;
 }
 
@@ -146,7 +146,7 @@ static void corrupt_link(struct cluster *world)
 {
     uint32_t context, generation;
     draw_pair(world, &context, &generation);
-    bool is_back = cluster_chance(&world->fault_rng, 512);
+    bool is_back = sim_chance(&world->fault_rng, 512);
     uint32_t from = is_back ? generation : context;
     uint32_t to = is_back ? context : generation;
     io_sim_corrupt(world->io, from + 1, to + 1);
@@ -168,7 +168,7 @@ static void hold_link(struct cluster *world, uint32_t kind)
 {
     uint32_t context, generation;
     draw_pair(world, &context, &generation);
-    bool is_back = cluster_chance(&world->fault_rng, 512);
+    bool is_back = sim_chance(&world->fault_rng, 512);
     uint64_t span_ns = draw_span(world);
     uint64_t extra_ns = draw_span(world) / 8;
     if (world->heal_ns[context][generation] > 0) {
@@ -335,7 +335,7 @@ void cluster_faults_step(struct cluster *world)
     struct rng *rng = &world->fault_rng;
     world->next_fault_ns = io_sim_now(world->io) + 1 +
                            rng_below(rng, world->hostility.fault_ns_max);
-    if (cluster_chance(rng, world->hostility.fault)) {
+    if (sim_chance(rng, world->hostility.fault)) {
         happen(world);
     }
 }

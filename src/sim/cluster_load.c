@@ -19,12 +19,12 @@ static uint32_t draw_prompt(struct cluster *world, int32_t *tokens)
     struct rng *rng = &world->load_rng;
     uint32_t max = world->prompt_max;
     uint64_t stem = rng_below(rng, world->stem_count);
-    uint32_t length = cluster_chance(rng, 300)
-                          ? cluster_range(rng, 1, world->stem_tokens)
+    uint32_t length = sim_chance(rng, 300)
+                          ? sim_range(rng, 1, world->stem_tokens)
                           : world->stem_tokens;
     uint32_t count =
         add_tokens(tokens, 0, max, rng_at(world->hash.seed, 7, stem), length);
-    uint32_t more = cluster_range(rng, 0, 1 + max / 2);
+    uint32_t more = sim_range(rng, 0, 1 + max / 2);
     return add_tokens(tokens, count, max, rng_next(rng), more);
 }
 
@@ -46,7 +46,7 @@ static void foresee(struct cluster *world, struct cluster_request *request)
 /* A stop token taken from it: where that is first said, it ends. */
 static void draw_stop(struct cluster *world, struct cluster_request *request)
 {
-    if (!cluster_chance(&world->load_rng, 200)) {
+    if (!sim_chance(&world->load_rng, 200)) {
         return;
     }
     const int32_t *answer = request->tokens + request->prompt_count;
@@ -84,15 +84,15 @@ static void arrive(struct cluster *world)
     struct cluster_request *request = add_request(world);
     uint64_t now_ns = request->start_ns;
     request->prompt_count = draw_prompt(world, request->tokens);
-    request->max_new = cluster_range(rng, 1, world->output_max);
-    request->is_stream = cluster_chance(rng, 512);
-    request->is_generation_first = cluster_chance(rng, world->generation_first);
+    request->max_new = sim_range(rng, 1, world->output_max);
+    request->is_stream = sim_chance(rng, 512);
+    request->is_generation_first = sim_chance(rng, world->generation_first);
     foresee(world, request);
     draw_stop(world, request);
-    if (cluster_chance(rng, bad->cancel)) {
+    if (sim_chance(rng, bad->cancel)) {
         request->cancel_ns = now_ns + 1 + rng_below(rng, 400 * CLUSTER_MS);
     }
-    if (cluster_chance(rng, bad->deadline)) {
+    if (sim_chance(rng, bad->deadline)) {
         request->deadline_ns = now_ns + 1 + rng_below(rng, 3000 * CLUSTER_MS);
     }
     begin(world, request);

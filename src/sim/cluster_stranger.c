@@ -20,7 +20,7 @@ static void on_open(void *context)
     struct rng *rng = &stranger->world->fault_rng;
     uint8_t bytes[256];
     /* One in four begins as a message does. */
-    bool has_magic = cluster_chance(rng, 256);
+    bool has_magic = sim_chance(rng, 256);
     for (uint32_t i = 0; i < stranger->size; i++) {
         bytes[i] = (uint8_t)rng_below(rng, 256);
     }
@@ -32,7 +32,7 @@ static void on_open(void *context)
             wire_frame_encode(&header, span_of(bytes, stranger->size), &frame));
         /* Half of them end in the middle. */
         size_t size =
-            cluster_chance(rng, 512) ? frame.size : rng_below(rng, frame.size);
+            sim_chance(rng, 512) ? frame.size : rng_below(rng, frame.size);
         IGNORE(io_stream_write(stranger->stream, span_of(frame.data, size)));
         buf_finish(&frame);
     } else {
@@ -79,8 +79,8 @@ bool cluster_stranger_come(struct cluster *world, uint32_t worker)
     struct rng *rng = &world->fault_rng;
     struct cluster_stranger *stranger = mem_new(sizeof(*stranger));
     stranger->world = world;
-    stranger->size = cluster_range(rng, 0, 255);
-    stranger->leaves = cluster_chance(rng, 512);
+    stranger->size = sim_range(rng, 0, 255);
+    stranger->leaves = sim_chance(rng, 512);
     char host[32];
     snprintf(host, sizeof(host), "10.0.0.%u", worker + 1);
     struct io_stream_options options = {.handler = &handler,

@@ -16,6 +16,7 @@
 #include "io/sim.h"
 #include "route/request.h"
 #include "sim/cluster.h"
+#include "sim/draw.h"
 #include "transfer/backend.h"
 #include "transfer/process.h"
 #include "transfer/transfer.h"
@@ -323,8 +324,6 @@ bool cluster_rid_is_moving(const struct cluster_worker *worker, int64_t rid,
                            bool is_receive);
 
 /* cluster_draw.c */
-bool cluster_chance(struct rng *rng, uint32_t per_1024);
-uint32_t cluster_range(struct rng *rng, uint32_t low, uint32_t high);
 void cluster_draw(struct cluster *world);
 
 /* cluster_pages.c */

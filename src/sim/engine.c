@@ -6,16 +6,6 @@
 #include "base/mem.h"
 #include "sim/engine_world.h"
 
-bool sim_chance(struct rng *rng, uint32_t per_1024)
-{
-    return rng_below(rng, 1024) < per_1024;
-}
-
-uint32_t sim_range(struct rng *rng, uint32_t low, uint32_t high)
-{
-    return low + (uint32_t)rng_below(rng, high - low + 1);
-}
-
 static void say_options(struct sim_world *world)
 {
     const struct engine_core_options *core = &world->core_options;

@@ -2,52 +2,6 @@
 
 #include "sim/engine_world.h"
 
-/* A window in tokens, with or without sinks. Two draws never stand in one
- * expression or initialiser: C leaves their order open. */
-static struct kv_life draw_window(struct rng *rng, uint32_t block)
-{
-    struct kv_life life = {.window = sim_range(rng, 2, 6 * block)};
-    if (sim_chance(rng, 384)) {
-        life.sink_tokens = sim_range(rng, 1, 2 * block);
-    }
-    return life;
-}
-
-static bool has_life(const struct engine_core_options *core,
-                     const struct kv_life *life)
-{
-    for (uint32_t i = 0; i < core->life_count; i++) {
-        if (core->lives[i].window == life->window &&
-            core->lives[i].sink_tokens == life->sink_tokens) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Full attention is there but for one seed in sixteen; two life cycles are
- * never equal (engine.md 1.2). */
-static void draw_lives(struct sim_world *world, struct rng *rng)
-{
-    struct engine_core_options *core = &world->core_options;
-    uint32_t count = sim_chance(rng, 512) ? 1 : sim_range(rng, 2, 3);
-    bool is_full = !sim_chance(rng, 64);
-    while (core->life_count < count) {
-        struct kv_life life = {0};
-        if (core->life_count > 0 || !is_full) {
-            life = draw_window(rng, core->tokens_per_block);
-        }
-        if (!has_life(core, &life)) {
-            core->lives[core->life_count++] = life;
-        }
-    }
-    bool is_shared = sim_chance(rng, 256);
-    core->group_count = is_shared ? 1 : count;
-    for (uint32_t i = 0; i < count; i++) {
-        core->group_of[i] = is_shared ? 0 : (uint8_t)i;
-    }
-}
-
 static uint32_t lives_in(const struct engine_core_options *core, uint32_t group)
 {
     uint32_t count = 0;
@@ -206,7 +160,7 @@ void sim_draw(struct sim_world *world)
     world->world_rng = rng_child(&root, 3);
     world->transfer_rng = rng_child(&root, 4);
     draw_lengths(world, &rng);
-    draw_lives(world, &rng);
+    sim_draw_lives(&world->core_options, &rng, 64);
     draw_limits(world, &rng);
     draw_pools(world, &rng);
     draw_load(world, &rng);

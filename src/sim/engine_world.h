@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "device/copy_sim.h"
 #include "engine/core.h"
+#include "sim/draw.h"
 #include "sim/engine.h"
 
 enum {
@@ -154,8 +155,6 @@ struct sim_world {
 void sim_fail(struct sim_world *world, const char *format, ...)
     PRINTF_LIKE(2, 3);
 bool sim_has_failed(const struct sim_world *world);
-bool sim_chance(struct rng *rng, uint32_t per_1024);
-uint32_t sim_range(struct rng *rng, uint32_t low, uint32_t high);
 /* engine_core_is_valid, and the step's observer. */
 void sim_check_core(struct sim_world *world, const char *step);
 
