@@ -30,6 +30,7 @@ static const struct {
     NUMBER(written_pages),
     NUMBER(pairs),
     NUMBER(offers),
+    NUMBER(withdrawals),
     NUMBER(slices),
     NUMBER(auxes),
     NUMBER(faults),

@@ -12,28 +12,37 @@ enum { PATIENCE_SHARE = 20 };
  * makes younger holders give way and waits for older ones. Any ring of workers
  * that wait for each other has a place where an older request waits for a
  * younger one, so none lasts. Those of a kind are admitted in order of arrival:
- * the oldest of them lends its age to those before it. (Rings through offers
- * that have taken every session end with their deadlines.) */
+ * the oldest of them lends its age to those before it. (Offers keep no session
+ * from each other: offers.c.) */
+
+enum claim {
+    CLAIM_STREAM, /* a hand-off that its receiver holds pages for */
+    CLAIM_PULL, /* a receive of what its sender holds: context-first */
+    CLAIM_RECEIVE, /* one of what its sender has not begun */
+    CLAIM_COUNT
+};
 
 /* Waits for pages, lanes or a session while others that hold some wait for a
- * peer: a receive, or a hand-off that its receiver holds pages for. A
- * context-first hand-off that waits holds up nobody. */
-static bool is_claimant(const struct item *item, bool is_receive)
+ * peer. A context-first hand-off that waits holds up nobody. */
+static bool is_claimant(const struct item *item, enum claim claim)
 {
     bool is_waiting =
         item->state == ITEM_WAITING ||
         (item->state == ITEM_CONTEXT_WAIT && item->session == NULL);
-    return is_waiting && (is_receive ? item->kind == ENGINE_GENERATION_ONLY
-                                     : item_streams(item));
+    bool is_receive = item->kind == ENGINE_GENERATION_ONLY;
+    enum claim its = !is_receive                  ? CLAIM_STREAM
+                     : !item->is_generation_first ? CLAIM_PULL
+                                                  : CLAIM_RECEIVE;
+    return is_waiting && its == claim && (is_receive || item_streams(item));
 }
 
 static const struct item *oldest_claimant(const struct engine_core *core,
-                                          bool is_receive)
+                                          enum claim claim)
 {
     const struct item *oldest = NULL;
     for (const struct item *item = core->oldest; item != NULL;
          item = item->younger) {
-        if (is_claimant(item, is_receive) &&
+        if (is_claimant(item, claim) &&
             (oldest == NULL || item->rid < oldest->rid)) {
             oldest = item;
         }
@@ -57,15 +66,15 @@ static bool is_out_of_sessions(const struct engine_core *core)
 }
 
 /* Holds something until a peer has done its part; an offer, a session. A receive
- * does not end for another receive: its own prompt, wherever that waits, makes
- * room there. */
+ * does not end for one whose sender holds nothing yet: its own prompt, wherever
+ * that waits, makes room there. */
 static bool is_holder(const struct engine_core *core, const struct item *item,
-                      bool for_receive)
+                      enum claim claim)
 {
     bool is_offer = item->state == ITEM_CONTEXT_WAIT && item->session != NULL &&
                     is_out_of_sessions(core);
     return item->state == ITEM_SENDING || is_offer ||
-           (!for_receive && awaits_prefill(item));
+           (claim != CLAIM_RECEIVE && awaits_prefill(item));
 }
 
 /* Will somebody give back what a claimant lacks, without a peer that waits? */
@@ -87,11 +96,11 @@ static bool is_moving(const struct engine_core *core)
 
 /* Not older: a receive of what we hold ourselves cannot wait for it either. */
 static struct item *youngest_holder(const struct engine_core *core,
-                                    int64_t oldest, bool for_receive)
+                                    int64_t oldest, enum claim claim)
 {
     struct item *youngest = NULL;
     for (struct item *item = core->oldest; item != NULL; item = item->younger) {
-        if (is_holder(core, item, for_receive) && item->rid >= oldest &&
+        if (is_holder(core, item, claim) && item->rid >= oldest &&
             (youngest == NULL || item->rid > youngest->rid)) {
             youngest = item;
         }
@@ -102,11 +111,11 @@ static struct item *youngest_holder(const struct engine_core *core,
 static struct item *find_victim(const struct engine_core *core)
 {
     struct item *victim = NULL;
-    for (int i = 0; i < 2 && victim == NULL && !is_moving(core); i++) {
-        bool is_receive = i == 1;
-        const struct item *oldest = oldest_claimant(core, is_receive);
+    for (enum claim claim = CLAIM_STREAM;
+         claim < CLAIM_COUNT && victim == NULL && !is_moving(core); claim++) {
+        const struct item *oldest = oldest_claimant(core, claim);
         if (oldest != NULL) {
-            victim = youngest_holder(core, oldest->rid, is_receive);
+            victim = youngest_holder(core, oldest->rid, claim);
         }
     }
     return victim;

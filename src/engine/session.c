@@ -240,6 +240,7 @@ static void note(struct session *session, const struct transfer_report *report)
         snprintf(session->text, sizeof(session->text), "%s", report->text);
     }
     session->is_awaited |= report->is_awaited;
+    session->is_withdrawn |= report->is_withdrawn;
     session->has_holes |= report->has_holes;
     if (report->slice_index > session->drained_count) {
         CHECK(report->slice_index <= session->slice_count);
@@ -338,6 +339,12 @@ static void decide_receive(struct engine_core *core, struct item *item,
     item->state = ITEM_DRAINING;
 }
 
+/* It waits for another turn, not failed. */
+static bool is_offered_again(const struct item *item)
+{
+    return item->state == ITEM_CONTEXT_WAIT && item->session->is_withdrawn;
+}
+
 /* The logical state changes; no memory moves. */
 static void decide(struct engine_core *core, struct item *item,
                    const struct agree_op *op, uint64_t now_ns)
@@ -345,6 +352,9 @@ static void decide(struct engine_core *core, struct item *item,
     bool is_under_way = item->state == ITEM_CONTEXT_WAIT ||
                         item->state == ITEM_WAITING ||
                         item->state == ITEM_PREFILL;
+    if (is_offered_again(item)) {
+        return;
+    }
     item->journey.handoff_ns = now_ns - item->session->started_ns;
     if (item->state == ITEM_RECEIVING) {
         decide_receive(core, item, op, now_ns);
@@ -373,8 +383,11 @@ static void release(struct engine_core *core, struct item *item)
     for (uint32_t i = 0; i < core->options.life_count; i++) {
         session_unlease(core, session, i, 0, session->block_count);
     }
+    bool is_back = is_offered_again(item);
     end_attempt(core, session);
-    if (item->state == ITEM_DRAINING) {
+    if (is_back) {
+        session_free(core, session);
+    } else if (item->state == ITEM_DRAINING) {
         session_free(core, session);
         item_free(core, item);
     }

@@ -39,8 +39,8 @@ static struct transfer_command *pending_slice(struct engine_core *core,
     return NULL;
 }
 
-static uint64_t deadline_of(const struct engine_core *core,
-                            const struct item *item, uint64_t now_ns)
+uint64_t slices_deadline(const struct engine_core *core,
+                         const struct item *item, uint64_t now_ns)
 {
     uint64_t deadline_ns = now_ns + core->options.kv_transfer_timeout_ns;
     uint64_t asked_ns = item_streams(item) ? item->request->deadline_ns : 0;
@@ -94,7 +94,7 @@ static struct transfer_command *post(struct engine_core *core,
     session->cursor = end;
     session->slice_ends[slice->slice_index] = end;
     slice->end_block = end;
-    slice->deadline_ns = deadline_of(core, item, now_ns);
+    slice->deadline_ns = slices_deadline(core, item, now_ns);
     return slice;
 }
 
@@ -143,42 +143,6 @@ static void unlease_drained(struct engine_core *core, struct session *session)
     session->unleased_count = session->drained_count;
 }
 
-static uint32_t count_streams(const struct engine_core *core)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < core->options.session_max; i++) {
-        const struct item *item = core->sessions[i].item;
-        count += item != NULL && item->kind == ENGINE_CONTEXT_ONLY;
-    }
-    return count;
-}
-
-/* An offer holds a session, nothing else, until its receiver has pages: on a
- * worker that receives too some sessions are left to that. */
-static bool may_offer(const struct engine_core *core)
-{
-    uint32_t count = count_streams(core);
-    uint32_t kept = core->options.session_max / 4;
-    kept = !core->has_seen_generation ? 0 : kept == 0 ? 1 : kept;
-    return count == 0 || count + kept < core->options.session_max;
-}
-
-/* False: it waits for a session, and so do those behind it. */
-static bool offer(struct engine_core *core, struct item *item, uint64_t now_ns)
-{
-    if (!may_offer(core) || session_reserve(core, item) == NULL) {
-        return false;
-    }
-    session_begin(core, item, now_ns);
-    struct transfer_command *order =
-        session_order(core, item->session, TRANSFER_OFFER);
-    order->deadline_ns = deadline_of(core, item, now_ns);
-    order->group_count = core->options.life_count;
-    order->block_count = item->session->block_count;
-    order->prompt_tokens = item->request->prompt_count;
-    return true;
-}
-
 static void promote(struct engine_core *core, struct item *item)
 {
     if (session_is_live(item) && item->session->is_awaited) {
@@ -189,7 +153,6 @@ static void promote(struct engine_core *core, struct item *item)
 
 void slices_turn(struct engine_core *core, uint64_t now_ns)
 {
-    bool may_go_on = !core->is_stopping;
     for (uint32_t i = 0; i < core->options.session_max; i++) {
         struct session *session = &core->sessions[i];
         if (session->item != NULL && session->ticket != 0 &&
@@ -197,13 +160,10 @@ void slices_turn(struct engine_core *core, uint64_t now_ns)
             unlease_drained(core, session);
         }
     }
+    offers_turn(core, now_ns);
     for (struct item *item = core->oldest; item != NULL; item = item->younger) {
-        if (item->state != ITEM_CONTEXT_WAIT) {
-            continue;
+        if (item->state == ITEM_CONTEXT_WAIT) {
+            promote(core, item);
         }
-        if (item->session == NULL) {
-            may_go_on = may_go_on && offer(core, item, now_ns);
-        }
-        promote(core, item);
     }
 }

@@ -71,6 +71,7 @@ struct item {
     uint32_t end_count;
     int32_t ends[END_COUNT_MAX]; /* tokens that end a choice */
     struct prefix_scope scope;
+    uint32_t offer_count; /* generation-first: how often it had a session */
     uint64_t scheduled_ns, first_token_ns;
     struct engine_journey journey;
 };
@@ -104,7 +105,8 @@ struct session {
     uint32_t block_count; /* of the prompt */
     uint32_t streaming_lives; /* bit a life cycle: leaves chunk by chunk */
     uint64_t started_ns;
-    bool is_cancel_posted;
+    bool is_cancel_posted, is_withdrawal_posted;
+    bool is_withdrawn; /* said by a report: back to those without a session */
     char text[120]; /* what went wrong, from the report */
     /* SEND: what the slices so far cover, and where each of them ends. */
     bool is_awaited;
@@ -289,6 +291,11 @@ bool item_streams(const struct item *item);
 /* At the head of a turn: leases of what has drained end, offers are made, who
  * is awaited may be scheduled. */
 void slices_turn(struct engine_core *core, uint64_t now_ns);
+/* When a hand-off of `item` is late. */
+uint64_t slices_deadline(const struct engine_core *core,
+                         const struct item *item, uint64_t now_ns);
+/* Which prompts hold a session until somebody asks for them (offers.c). */
+void offers_turn(struct engine_core *core, uint64_t now_ns);
 /* A chunk is in KV and committed, and not the last one. */
 void slices_after_chunk(struct engine_core *core, struct item *item,
                         uint64_t now_ns);

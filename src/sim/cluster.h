@@ -47,7 +47,8 @@ struct sim_cluster_summary {
     uint64_t legs, tokens;
     uint64_t sends, receives, receives_done; /* sessions */
     uint64_t pairs; /* legs posted two at once */
-    uint64_t offers, slices, auxes; /* ordered; of first tokens: arrived */
+    uint64_t offers, withdrawals, slices; /* ordered */
+    uint64_t auxes; /* first tokens that arrived */
     uint64_t written_pages;
     uint64_t faults; /* that happened to somebody; the sum of what follows */
     uint64_t crashes, freezes, blocks, breaks, corruptions, delays;

@@ -60,7 +60,6 @@ static void draw_engine(struct cluster *world, struct rng *rng)
     if (world->options.without_faults) {
         /* Nobody is refused, nobody waits too long. */
         core->queue_limit = CLUSTER_REQUEST_MAX;
-        core->session_max = CLUSTER_SESSION_MAX;
         core->kv_transfer_timeout_ns = draw_ms(rng, 60000, 60000);
     }
     for (uint32_t i = 0; i < sizeof(core->secret); i++) {
@@ -93,7 +92,22 @@ static void draw_workers(struct cluster *world, struct rng *rng)
     world->advert_ttl_ns = draw_ms(rng, 500, 4000);
     world->http_ns_max = draw_ms(rng, 1, 20);
     world->keeps_peers = !sim_chance(rng, 300);
+}
+
+/* Where nothing goes wrong nothing fails. With both styles at once and few
+ * sessions it could: of two workers that wait for each other's sessions one
+ * gives way (engine/give_way). */
+static void draw_styles(struct cluster *world, struct rng *rng)
+{
     world->generation_first = sim_range(rng, 300, 1024);
+    if (!world->options.without_faults) {
+        return;
+    }
+    if (sim_chance(rng, 512)) {
+        world->core_options.session_max = CLUSTER_SESSION_MAX;
+    } else {
+        world->generation_first = sim_chance(rng, 768) ? 1024 : 0;
+    }
 }
 
 /* One seed in eight has a sound backend, one in eight sound hosts, so that one
@@ -152,6 +166,7 @@ static void draw_all(struct cluster *world, struct rng *rng)
     draw_lengths(world, rng);
     draw_engine(world, rng);
     draw_workers(world, rng);
+    draw_styles(world, rng);
     draw_hostility(world, rng);
 }
 

@@ -105,6 +105,19 @@ static void check_ticket(struct cluster_worker *worker,
     worker->tickets[worker->ticket_count++] = command->request;
 }
 
+/* It was withdrawn: what comes next under this rid is the first again. */
+void cluster_session_forget(struct cluster_worker *worker, uint64_t ticket)
+{
+    for (uint32_t i = 0; i < worker->ticket_count; i++) {
+        if (worker->tickets[i] == ticket) {
+            worker->ticket_count--;
+            worker->tickets[i] = worker->tickets[worker->ticket_count];
+            worker->sent_rids[i] = worker->sent_rids[worker->ticket_count];
+            return;
+        }
+    }
+}
+
 static struct cluster_session *open_session(
     struct cluster_worker *worker, const struct transfer_command *command)
 {
@@ -298,11 +311,29 @@ static void offer(struct cluster_worker *worker,
     worker->world->summary.offers++;
 }
 
+static void withdraw(struct cluster_worker *worker,
+                     const struct transfer_command *command)
+{
+    struct cluster_session *session =
+        cluster_session_find(worker, command->request);
+    worker->world->summary.withdrawals++;
+    if (session == NULL) {
+        return; /* it has ended, and its engine hears of it next */
+    }
+    bool is_offer = session->is_generation_first && !session->is_receive &&
+                    session->slice_count == 0;
+    if (!is_offer || session->is_withdrawal_ordered) {
+        cluster_fail(worker->world, "worker %u withdraws rid %lld, no offer",
+                     worker->index, (long long)command->rid);
+    }
+    session->is_withdrawal_ordered = true;
+}
+
 void cluster_check_order(struct cluster_worker *worker,
                          const struct transfer_command *command)
 {
-    static const char *const NAMES[] = {"offers", "sends", "receives",
-                                        "cancels"};
+    static const char *const NAMES[] = {"offers", "withdraws", "sends",
+                                        "receives", "cancels"};
     cluster_say(worker->world, "worker %u %s rid %lld blocks [%u, %u) of %u",
                 worker->index, NAMES[command->kind], (long long)command->rid,
                 command->first_block, command->end_block, command->block_count);
@@ -310,6 +341,9 @@ void cluster_check_order(struct cluster_worker *worker,
     switch (command->kind) {
     case TRANSFER_OFFER:
         offer(worker, command);
+        break;
+    case TRANSFER_WITHDRAW:
+        withdraw(worker, command);
         break;
     case TRANSFER_SEND:
         send(worker, command);

@@ -19,6 +19,19 @@ static void check_word(struct cluster *world,
     }
 }
 
+/* Only what was ordered, before anybody asked; then all of it is over. */
+static void check_withdrawn(struct cluster_worker *worker,
+                            const struct cluster_session *session,
+                            const struct transfer_report *report)
+{
+    if (!session->is_withdrawal_ordered || session->is_awaited ||
+        report->is_awaited || !(report->word & AGREE_QUIET)) {
+        cluster_fail(worker->world, "rid %lld is withdrawn out of turn",
+                     (long long)session->rid);
+    }
+    cluster_session_forget(worker, session->ticket);
+}
+
 /* Slices drain in order, and only if they were posted; what has drained was
  * still what it had been. */
 static void check_drained(struct cluster_worker *worker,
@@ -200,6 +213,9 @@ void cluster_check_report(struct cluster_worker *worker,
     if (!session->is_receive) {
         check_drained(worker, session, report);
         session->is_awaited = report->is_awaited;
+    }
+    if (report->is_withdrawn) {
+        check_withdrawn(worker, session, report);
     }
     bool is_failed = report->word & AGREE_FAILED;
     bool is_new = !(session->word & AGREE_TERMINAL);

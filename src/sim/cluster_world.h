@@ -170,7 +170,7 @@ struct cluster_session {
     uint64_t deadline_ns;
     bool is_receive;
     bool is_generation_first;
-    bool is_awaited, is_cancelled, has_last;
+    bool is_awaited, is_cancelled, is_withdrawal_ordered, has_last;
     uint8_t word;
     uint32_t block_count;
     uint32_t streaming; /* life cycles that leave slice by slice: bits */
@@ -300,6 +300,7 @@ struct cluster_session *cluster_session_find(struct cluster_worker *worker,
                                              uint64_t ticket);
 struct cluster_request *cluster_owner_of(struct cluster *world, int64_t rid);
 /* Blocks [first, end) of `life` are leased to the session now. */
+void cluster_session_forget(struct cluster_worker *worker, uint64_t ticket);
 void cluster_session_leased(const struct cluster_session *session,
                             uint32_t life, uint32_t *first_out,
                             uint32_t *end_out);

@@ -52,6 +52,7 @@ struct sim_engine_summary {
     uint64_t vetoes;
     bool is_overlapped;
     uint64_t copies, copies_failed, transfers, transfers_failed, slices;
+    uint64_t withdrawals; /* of offers that nobody awaited */
     uint64_t
         faults; /* passes given up or failed, copies and transfers failed */
     char failure[256]; /* ""; else what was wrong, and in which pass */

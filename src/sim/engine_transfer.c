@@ -208,6 +208,22 @@ static void cancel(struct sim_world *world,
     }
 }
 
+/* Who asks for it later finds it offered again. */
+static void withdraw(struct sim_world *world,
+                     const struct transfer_command *command)
+{
+    struct sim_transfer *transfer = find(world, command->request);
+    if (transfer == NULL || transfer->is_awaited || transfer->word != 0) {
+        return;
+    }
+    if (!transfer->request->is_generation_first || transfer->slice_count > 0) {
+        sim_fail(world, "request %llu withdraws what is no offer",
+                 (unsigned long long)transfer->request->id);
+    }
+    transfer->is_withdrawn = true;
+    world->summary.withdrawals++;
+}
+
 static void say_order(struct sim_world *world,
                       const struct transfer_command *command)
 {
@@ -231,6 +247,9 @@ static void take(struct sim_world *world,
     switch (command->kind) {
     case TRANSFER_OFFER:
         offer(world, command);
+        return;
+    case TRANSFER_WITHDRAW:
+        withdraw(world, command);
         return;
     case TRANSFER_SEND:
         send(world, command);
@@ -265,6 +284,7 @@ static void report(struct sim_world *world, struct sim_transfer *transfer)
                                      .word = transfer->word,
                                      .reason = transfer->reason,
                                      .is_awaited = transfer->is_awaited,
+                                     .is_withdrawn = transfer->is_withdrawn,
                                      .slice_index = transfer->drained_count,
                                      .moved_blocks =
                                          transfer->command.block_count,
@@ -321,7 +341,10 @@ static void go_on(struct sim_world *world, struct sim_transfer *transfer)
     bool is_failing =
         transfer->is_failing &&
         (!transfer->is_send || transfer->drained_count >= transfer->fail_slice);
-    if (transfer->is_cancelled) {
+    if (transfer->is_withdrawn) {
+        transfer->word |= AGREE_TERMINAL | AGREE_FAILED | AGREE_QUIET;
+        transfer->reason = AGREE_REASON_REFUSED;
+    } else if (transfer->is_cancelled) {
         stop(world, transfer, AGREE_REASON_USER_CANCEL);
     } else if (is_late) {
         stop(world, transfer, AGREE_REASON_DEADLINE);
@@ -360,7 +383,7 @@ static uint64_t next_ns(const struct sim_transfer *transfer)
     if (transfer->word & AGREE_TERMINAL) {
         return transfer->quiet_ns;
     }
-    if (transfer->is_cancelled) {
+    if (transfer->is_cancelled || transfer->is_withdrawn) {
         return 0;
     }
     if (!transfer->is_awaited) {

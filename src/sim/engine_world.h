@@ -103,7 +103,7 @@ struct sim_transfer {
     uint64_t quiet_ns; /* of its quiet */
     uint8_t word, reason;
     bool is_awaited;
-    bool is_cancelled;
+    bool is_cancelled, is_withdrawn;
     bool is_failing; /* ... once fail_slice has drained, or at its end */
     uint32_t fail_slice;
     bool is_unsafe;

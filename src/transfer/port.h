@@ -17,6 +17,9 @@
  *     <- is_awaited        the receiver has said where the pages go
  *   SEND 0 .. SEND k(last) after each chunk, what it has completed
  *
+ * An OFFER that nobody awaits yet may be taken back, so that the sessions of a
+ * sender go round among the prompts that want one.
+ *
  * Without an OFFER the first SEND opens the session (context-first): it is
  * posted before anybody hears of the request's answer, and who pulls after that
  * answer and finds no session is told at once that none will come. */
@@ -55,6 +58,8 @@ struct transfer_aux {
 
 enum transfer_command_kind {
     TRANSFER_OFFER, /* opens a send session that has no slice yet */
+    TRANSFER_WITHDRAW, /* of an OFFER: as if it had not been, unless its receiver
+                          has advertised by then; never after a SEND */
     TRANSFER_SEND, /* one slice; opens the session if no OFFER did */
     TRANSFER_RECEIVE, /* whole prompt; opens the session */
     TRANSFER_CANCEL /* of a session: idempotent, unknown ones are ignored */
@@ -94,6 +99,7 @@ struct transfer_report {
     uint8_t word; /* AGREE_* bits, cumulative */
     uint8_t reason; /* enum agree_reason */
     bool is_awaited; /* OFFER, SEND: the receiver has advertised; stays set */
+    bool is_withdrawn; /* with T|F|Q: the rid may be offered again */
     bool has_holes; /* RECEIVE, T without F: some tokens of the pages that were
                        asked for did not come. This prompt's decoding does not
                        read them; another's could. */

@@ -86,6 +86,7 @@ static void report(struct send_side *side, struct send_slot *slot, uint64_t now)
         .word = session->word,
         .reason = session->reason,
         .is_awaited = session->is_advertised,
+        .is_withdrawn = slot->is_withdrawn,
         .slice_index = session->drained_count,
         .moved_bytes = session->bytes_so_far,
         .moved_blocks = (uint32_t)session->blocks_so_far,
@@ -125,14 +126,17 @@ static void end(struct send_side *side, struct send_slot *slot, uint64_t now)
     const struct tx_session *session = &slot->session;
     struct transfer_stats *stats = side->options.stats;
     bool is_failed = session->word & AGREE_FAILED;
-    stats->sends_failed += is_failed;
+    stats->sends_started -= slot->is_withdrawn;
+    stats->sends_failed += is_failed && !slot->is_withdrawn;
     stats->sends_done += !is_failed;
     stats->sent_bytes += session->bytes_so_far;
     if (slot->advert != NULL) {
         transfer_advert_move(slot->advert, ADVERT_CLOSE);
     }
-    transfer_tombstones_add(side->tombstones, session->rid,
-                            TRANSFER_TOMBSTONE_ENDED, now);
+    if (!slot->is_withdrawn) {
+        transfer_tombstones_add(side->tombstones, session->rid,
+                                TRANSFER_TOMBSTONE_ENDED, now);
+    }
     note_answered(side, session->request, now);
     mem_free(slot->aux);
     slot->aux = NULL;
@@ -394,16 +398,39 @@ void send_side_command(struct send_side *side,
     }
 }
 
-void send_side_cancel(struct send_side *side, uint64_t request, uint64_t now)
+static struct send_slot *find_request(struct send_side *side, uint64_t request)
 {
     for (uint32_t i = 0; i < side->slot_count; i++) {
         struct send_slot *slot = &side->slots[i];
         if (slot->is_used && !slot->has_ended &&
             slot->session.request == request) {
-            struct tx_event event = {.kind = TX_CANCEL, .now = now};
-            send_side_step(side, slot, &event);
-            return;
+            return slot;
         }
+    }
+    return NULL;
+}
+
+void send_side_cancel(struct send_side *side, uint64_t request, uint64_t now)
+{
+    struct send_slot *slot = find_request(side, request);
+    if (slot != NULL) {
+        struct tx_event event = {.kind = TX_CANCEL, .now = now};
+        send_side_step(side, slot, &event);
+    }
+}
+
+void send_side_withdraw(struct send_side *side, uint64_t request, uint64_t now)
+{
+    struct send_slot *slot = find_request(side, request);
+    if (slot == NULL || slot->session.is_advertised) {
+        return;
+    }
+    CHECK(slot->session.slice_count == 0);
+    if ((slot->session.word & AGREE_TERMINAL) == 0) {
+        slot->is_withdrawn = true;
+        struct tx_event event = {
+            .kind = TX_FAIL, .now = now, .reason = AGREE_REASON_REFUSED};
+        send_side_step(side, slot, &event);
     }
 }
 

@@ -11,6 +11,7 @@
 
 struct send_slot {
     bool is_used, has_ended; /* ended: only its last report is still to go */
+    bool is_withdrawn; /* ended before anybody asked, to be offered again */
     struct tx_session session;
     const kv_page_id
         *pages[TRANSFER_GROUP_COUNT_MAX]; /* the engine's, until Q */

@@ -124,6 +124,9 @@ static void take_command(struct transfer *transfer,
     case TRANSFER_RECEIVE:
         receive_side_command(transfer->receives, command, now);
         break;
+    case TRANSFER_WITHDRAW:
+        send_side_withdraw(transfer->sends, command->request, now);
+        break;
     case TRANSFER_CANCEL:
         send_side_cancel(transfer->sends, command->request, now);
         receive_side_cancel(transfer->receives, command->request, now);

@@ -107,6 +107,9 @@ static void carry_out(struct net *net, struct rig *rig,
     case TRANSFER_RECEIVE:
         pull(net, rig, order);
         break;
+    case TRANSFER_WITHDRAW:
+        fail_msg("context-first knows no offers");
+        break;
     case TRANSFER_CANCEL:
         assert_int_equal(order->request, send->request);
         rig_report(rig, send, T | F | C | Q, AGREE_REASON_REFUSED, "");
@@ -358,6 +361,36 @@ static void a_receive_does_not_end_for_a_receive(void **state)
     rig_destroy(rig);
 }
 
+/* What a sender holds for an older request, context-first, keeps others from
+ * their turn there: a receive that waits for one of those gives way. */
+static void a_receive_ends_for_what_its_sender_holds(void **state)
+{
+    (void)state;
+    struct rig *rig;
+    struct streams streams = {0};
+    open_streams(&rig, 1);
+    rig_submit(rig, stream_half(ENGINE_GENERATION_ONLY, 9, 9, 40));
+    run_streams(&streams, &rig, 1, 1);
+    rig_submit(rig, half(ENGINE_GENERATION_ONLY, 2 + STREAM_NEXT, 2, 40));
+    run_streams(&streams, &rig, 1, 3);
+    assert_int_equal(stream_outcome(rig, 9, 40), 0); /* patience */
+    struct transfer_command order = {0};
+    for (int i = 0; i < 20; i++) {
+        rig_turn(rig);
+        rig->now_ns += STEP_NS;
+        if (rig_take_order(rig, &order) && order.kind == TRANSFER_CANCEL) {
+            rig_report(rig, &order, T | F | C | Q, AGREE_REASON_REFUSED, "");
+        }
+    }
+    assert_int_equal(stream_outcome(rig, 9, 40), -1);
+    assert_int_equal(order.kind, TRANSFER_RECEIVE);
+    assert_int_equal(order.rid, 2);
+    rig_report(rig, &order, T | F | Q, AGREE_REASON_REFUSED, "");
+    rig_run(rig);
+    rig_assert_idle(rig);
+    rig_destroy(rig);
+}
+
 static int run_stream_world(uint64_t seed)
 {
     struct rng rng = rng_from_seed(seed);
@@ -416,6 +449,7 @@ int main(void)
         cmocka_unit_test(no_ring_of_workers_waits_for_ever),
         cmocka_unit_test(the_older_of_two_large_receives_is_served),
         cmocka_unit_test(a_receive_does_not_end_for_a_receive),
+        cmocka_unit_test(a_receive_ends_for_what_its_sender_holds),
         cmocka_unit_test(no_ring_of_streams_waits_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

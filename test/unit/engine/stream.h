@@ -121,6 +121,20 @@ static inline void stream_cancel(struct stream *stream)
     *stream = (struct stream){.is_cancelled = true};
 }
 
+/* Nobody had asked: it may be offered again. */
+static inline void stream_withdraw(struct stream *stream)
+{
+    if (stream->is_told || stream->is_cancelled) {
+        return;
+    }
+    stream_report(stream->from, &stream->send,
+                  &(struct transfer_report){.word = AGREE_TERMINAL |
+                                                    AGREE_FAILED | AGREE_QUIET,
+                                            .reason = AGREE_REASON_REFUSED,
+                                            .is_withdrawn = true});
+    stream->from = NULL;
+}
+
 /* Carries out what this rig has ordered. */
 static inline void stream_turn(struct streams *streams, struct rig *rig)
 {
@@ -131,6 +145,9 @@ static inline void stream_turn(struct streams *streams, struct rig *rig)
         case TRANSFER_OFFER:
             stream->from = rig;
             stream->send = order;
+            break;
+        case TRANSFER_WITHDRAW:
+            stream_withdraw(stream);
             break;
         case TRANSFER_RECEIVE:
             assert_true(order.is_generation_first);

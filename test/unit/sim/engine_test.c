@@ -45,6 +45,7 @@ static void add(struct sim_engine_summary *sum,
     sum->transfers += one->transfers;
     sum->slices += one->slices;
     sum->transfers_failed += one->transfers_failed;
+    sum->withdrawals += one->withdrawals;
     sum->faults += one->faults;
     sum->vetoes += one->vetoes;
 }
@@ -70,6 +71,7 @@ static void seeds_pass_and_meet_all_there_is(void **state)
     assert_true(sum.transfers > sum.transfers_failed);
     assert_true(sum.slices > 0);
     assert_true(sum.transfers_failed > 0);
+    assert_true(sum.withdrawals > 0);
     assert_true(sum.faults > 0);
     assert_true(sum.vetoes > 0);
 }

@@ -537,6 +537,36 @@ static void misfit_shows_with_the_first_slice(void **state)
     close_bench(&bench);
 }
 
+/* An offer that is taken back before anybody asked leaves no trace: who asks
+ * then is remembered, and the next offer of the rid is awaited at once. */
+static void withdrawn_offer_comes_again(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    offer(&bench);
+    send_side_withdraw(bench.side, REQUEST + 9, 2); /* of nobody: no effect */
+    assert_int_equal(send_side_count(bench.side), 1);
+    send_side_withdraw(bench.side, REQUEST, 2);
+    struct transfer_report report = around_report(&bench.around);
+    assert_int_equal(report.word, T | F | Q);
+    assert_true(report.is_withdrawn);
+    assert_false(report.is_awaited);
+    assert_int_equal(send_side_count(bench.side), 0);
+    send_side_withdraw(bench.side, REQUEST, 2);
+    request(&bench, WIRE_GENERATION_FIRST, 1, 7, 1);
+    assert_int_equal(stored(&bench), 1);
+    post(&bench, TRANSFER_OFFER, REQUEST + 1, 0, 0, 0);
+    report = around_report(&bench.around);
+    assert_true(report.is_awaited);
+    assert_int_equal(report.word, 0);
+    send_side_withdraw(bench.side, REQUEST + 1, 2); /* too late: no effect */
+    post(&bench, TRANSFER_SEND, REQUEST + 1, 0, 0, 3);
+    finish_writes(&bench);
+    assert_int_equal(around_report(&bench.around).word, T | Q);
+    close_bench(&bench);
+}
+
 /* Two receivers wait, one of them gives up before the session comes: the other
  * is told when it does, and nothing of either is left. [transfer T66] */
 static void precancelled_session_answers_who_waits(void **state)
@@ -604,6 +634,7 @@ int main(void)
         cmocka_unit_test(rewound_request_fails_its_session),
         cmocka_unit_test(misfit_shows_with_the_first_slice),
         cmocka_unit_test(cancel_that_overtakes_its_request_ends_the_session),
+        cmocka_unit_test(withdrawn_offer_comes_again),
         cmocka_unit_test(precancelled_session_answers_who_waits),
         cmocka_unit_test(lost_receiver_is_quiet_after_the_write),
     };
