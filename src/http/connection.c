@@ -124,6 +124,13 @@ static void close_after_pending(struct http_exchange *exchange)
     io_stream_close(exchange->stream, true);
 }
 
+/* What waits in `output` leaves, then it closes. */
+static void close_when_settled(struct http_exchange *exchange)
+{
+    exchange->state = CONNECTION_CLOSING;
+    exchange->owes_end = true;
+}
+
 void http_connection_cut(struct http_exchange *exchange)
 {
     tell_gone(exchange);
@@ -133,9 +140,23 @@ void http_connection_cut(struct http_exchange *exchange)
 
 void http_connection_close_if_idle(struct http_exchange *exchange)
 {
-    if (exchange->state == CONNECTION_IDLE) {
+    bool is_asking =
+        exchange->input.size > 0 || io_stream_is_stale(exchange->stream);
+    if (exchange->state != CONNECTION_IDLE || is_asking) {
+        return; /* who asks is answered, then it closes */
+    }
+    if (exchange->is_dirty) {
+        close_when_settled(exchange);
+    } else {
         close_after_pending(exchange);
     }
+}
+
+bool http_connection_is_quiet(const struct http_exchange *exchange)
+{
+    return exchange->state == CONNECTION_GONE ||
+           (!is_open(exchange) && !exchange->is_dirty && !exchange->owes_end &&
+            http_connection_pending(exchange) == 0);
 }
 
 /* The handler's, until it is answered or told to be gone. */
@@ -406,8 +427,7 @@ void http_connection_answered(struct http_exchange *exchange)
     count_held(exchange);
     http_server_settle_later(exchange);
     if (!exchange->keeps_alive || server->is_draining) {
-        /* Until it is settled: then what is waiting leaves and it closes. */
-        exchange->state = CONNECTION_CLOSING;
+        close_when_settled(exchange);
         return;
     }
     exchange->state = CONNECTION_IDLE;

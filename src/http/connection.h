@@ -43,6 +43,7 @@ struct http_exchange {
     bool has_chunks; /* the answer comes in chunks; 1.0 knows none */
     bool is_over_mark;
     bool is_lost; /* part of an answer could not be kept */
+    bool owes_end; /* closing; its last answer may still be on its way */
     void *user;
 };
 
@@ -68,13 +69,15 @@ void http_connection_accept(struct http_server *server,
                             struct io_stream *stream);
 /* Sends what is waiting, then reads what came early. */
 void http_connection_settle(struct http_exchange *exchange);
-/* Closes when nothing is asked or answered. */
+/* Closes when nothing is asked; what is answered leaves first. */
 void http_connection_close_if_idle(struct http_exchange *exchange);
 void http_connection_cut(struct http_exchange *exchange);
 /* Behind what is waiting; large bytes leave at once, without a copy. */
 void http_connection_send(struct http_exchange *exchange, struct span bytes);
 /* Bytes that the kernel has not taken yet. */
 size_t http_connection_pending(const struct http_exchange *exchange);
+/* Nothing is asked of us, and what was answered has left. */
+bool http_connection_is_quiet(const struct http_exchange *exchange);
 /* Ends it so that the client cannot take it for a clean end. */
 void http_connection_reset(struct http_exchange *exchange);
 /* The answer is complete. */

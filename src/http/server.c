@@ -85,6 +85,16 @@ uint32_t http_server_open_exchanges(const struct http_server *server)
     return server->open_count;
 }
 
+bool http_server_is_quiet(const struct http_server *server)
+{
+    bool is_quiet = server->open_count == 0;
+    for (const struct http_exchange *at = server->first; is_quiet && at != NULL;
+         at = at->next) {
+        is_quiet = http_connection_is_quiet(at);
+    }
+    return is_quiet;
+}
+
 void http_server_drain(struct http_server *server)
 {
     io_listener_close(server->listener);

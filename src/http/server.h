@@ -68,6 +68,9 @@ uint16_t http_server_port(const struct http_server *server);
 /* No new connections; idle ones close; pending answers may finish. */
 void http_server_drain(struct http_server *server);
 uint32_t http_server_open_exchanges(const struct http_server *server);
+/* No exchange is open, and every answer has left for its client: of a server
+ * that drains, the clients have seen the end too, or were slow to hang up. */
+bool http_server_is_quiet(const struct http_server *server);
 /* Cuts what is left: on_gone comes during the call for each open exchange, and
  * nothing after it. NULL is fine. */
 void http_server_close(struct http_server *server);

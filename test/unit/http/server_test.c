@@ -623,6 +623,59 @@ static void drain_finishes_what_is_open(void **state)
     TURN_UNTIL(loop, raw.is_closed);
 }
 
+/* Proof: what is answered in the turn of the drain leaves, and so does the
+ * answer to what had come by then; only then is the server quiet. */
+static void drain_lets_answers_leave(void **state)
+{
+    (void)state;
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    assert_false(http_server_is_quiet(server));
+    http_exchange_reply(held, 200, NULL, NULL, span_of_string("last words"));
+    http_server_drain(server);
+    assert_false(http_server_is_quiet(server));
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(ends_with("last words"));
+    TURN_UNTIL(loop, http_server_is_quiet(server));
+}
+
+static void drain_answers_what_has_come(void **state)
+{
+    (void)state;
+    say(GET);
+    TURN_UNTIL(loop, request_count == 1);
+    io_loop_turn(loop, 0);
+    say(GET); /* in the kernel's hands */
+    http_server_drain(server);
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_int_equal(request_count, 2);
+}
+
+/* Proof: a client that takes its time with a long answer keeps the server from
+ * being quiet until it has all of it. */
+static void a_slow_reader_is_waited_for(void **state)
+{
+    (void)state;
+    enum { SIZE = 16 << 20 };
+    uint8_t *answer = mem_new(SIZE);
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, held != NULL);
+    io_stream_set_reading(raw.stream, false);
+    http_exchange_reply(held, 200, NULL, NULL, span_of(answer, SIZE));
+    mem_free(answer);
+    http_server_drain(server);
+    for (int i = 0; i < 20; i++) {
+        io_loop_turn(loop, 1000000);
+    }
+    assert_false(http_server_is_quiet(server));
+    io_stream_set_reading(raw.stream, true);
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(raw.got.size > SIZE);
+    TURN_UNTIL(loop, http_server_is_quiet(server));
+}
+
 /* Closing tells of the open exchange during the call. */
 static void close_cuts_and_tells(void **state)
 {
@@ -665,6 +718,9 @@ int main(void)
         HASTY(pausing_reader_gets_the_end),
         TEST(refused_connection_carries_nothing_more),
         TEST(drain_finishes_what_is_open),
+        TEST(drain_lets_answers_leave),
+        TEST(drain_answers_what_has_come),
+        TEST(a_slow_reader_is_waited_for),
         TEST(close_cuts_and_tells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
