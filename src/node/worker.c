@@ -10,17 +10,15 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/engine.h"
-#include "io/file.h"
 #include "io/loop.h"
 #include "io/thread.h"
+#include "node/auth_key.h"
 #include "node/backend.h"
 #include "node/mailboxes.h"
 #include "node/model_file.h"
 #include "node/pools.h"
 #include "serve/serve.h"
 #include "transfer/transfer.h"
-
-enum { KEY_SIZE_MAX = 4096 };
 
 static const uint64_t STOP_POLL_NS = 1000000u;
 
@@ -336,37 +334,10 @@ static void on_signal(void *context)
     }
 }
 
-/* One line, white space around it cut. */
-static enum err read_key(struct worker *worker, struct why *why)
-{
-    buf_init(&worker->key, KEY_SIZE_MAX);
-    if (worker->config->auth_key_file[0] == 0) {
-        return OK;
-    }
-    enum err code =
-        io_file_read(worker->config->auth_key_file, why, &worker->key);
-    if (code == ERR_FULL) {
-        return why_say(why, ERR_INVALID,
-                       "auth_key_file %s holds more than %d bytes",
-                       worker->config->auth_key_file, KEY_SIZE_MAX);
-    }
-    if (code != OK) {
-        return why_prefix(why, code, "auth_key_file");
-    }
-    struct buf *key = &worker->key;
-    while (key->size > 0 && key->data[key->size - 1] <= ' ') {
-        key->size--;
-    }
-    if (key->size == 0) {
-        return why_say(why, ERR_INVALID, "auth_key_file %s is empty",
-                       worker->config->auth_key_file);
-    }
-    return OK;
-}
-
 static enum err open_main(struct worker *worker, struct why *why)
 {
-    enum err code = read_key(worker, why);
+    enum err code =
+        node_auth_key_read(worker->config->auth_key_file, why, &worker->key);
     if (code != OK) {
         return code;
     }
