@@ -162,12 +162,33 @@ static bool await_pages(struct engine *engine)
     return state == ENGINE_PLAN_READY;
 }
 
+static void publish(struct engine *engine)
+{
+    struct engine_stats stats;
+    engine_core_stats(engine->core, &stats);
+    stats.copied_kv_bytes = model_copied_kv_bytes();
+    stats.steady_allocations = engine->steady_allocations;
+    engine_stats_publish(engine->options.stats, &stats);
+}
+
+/* Who has heard an answer can rely on the numbers: a hand-off that waits to be
+ * pulled is counted by then. */
+static void tell(struct engine *engine)
+{
+    publish(engine);
+    post_events(engine);
+}
+
 static bool launch(struct engine *engine, const struct engine_plan *plan)
 {
     if (!await_pages(engine)) {
         return false;
     }
-    post_events(engine); /* a received first token waits for no pass */
+    uint32_t count = 0;
+    engine_core_events(engine->core, &count);
+    if (count > 0) {
+        tell(engine); /* a received first token waits for no pass */
+    }
     engine_stream_launch(
         engine->stream, plan,
         engine->has_aborted ? NULL : engine->options.port.cancel_hint);
@@ -185,15 +206,6 @@ static bool is_agreed(struct engine *engine, bool can_run)
     bool is_go = options->vote(options->vote_context, can_run);
     engine_core_vote(engine->core, io_clock_now_ns(), is_go);
     return is_go;
-}
-
-static void publish(struct engine *engine)
-{
-    struct engine_stats stats;
-    engine_core_stats(engine->core, &stats);
-    stats.copied_kv_bytes = model_copied_kv_bytes();
-    stats.steady_allocations = engine->steady_allocations;
-    engine_stats_publish(engine->options.stats, &stats);
 }
 
 /* What is under way is applied, but for what was launched in this turn, and, once,
@@ -226,8 +238,7 @@ static bool turn(struct engine *engine)
         await_all_pages(engine);
         post_orders(engine);
     }
-    post_events(engine);
-    publish(engine);
+    tell(engine);
     return is_busy;
 }
 

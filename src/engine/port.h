@@ -189,7 +189,8 @@ struct engine_pool_stats {
     uint32_t evictable; /* cached, held by nobody */
 };
 
-/* Counters, written by the engine thread at each turn's end, read by any. */
+/* Counters, written by the engine thread at each turn's end and before it posts
+ * events, read by any. */
 struct engine_stats {
     uint64_t turns;
     uint64_t turn_ns_max; /* longest turn since start */

@@ -10,6 +10,8 @@
 #include "route/limits.h"
 
 static const uint64_t READY_POLL_NS = 20000000u;
+/* For the last answers after the drain limit. */
+static const uint64_t LAST_WORDS_NS = 1000000000u;
 
 struct front {
     const struct config_route *config;
@@ -71,7 +73,8 @@ static void on_signal(void *context)
     front->is_draining = true;
     io_timer_stop(front->start_limit);
     io_timer_start(front->drain_limit,
-                   (uint64_t)(front->config->drain_timeout_s * 1e9));
+                   (uint64_t)(front->config->drain_timeout_s * 1e9) +
+                       LAST_WORDS_NS);
     route_front_drain(front->front, stop, front);
 }
 

@@ -21,6 +21,8 @@
 #include "transfer/transfer.h"
 
 static const uint64_t STOP_POLL_NS = 1000000u;
+/* For the last answers after the drain limit. */
+static const uint64_t LAST_WORDS_NS = 1000000000u;
 
 struct worker {
     const struct config_worker *config;
@@ -28,7 +30,7 @@ struct worker {
     struct io_loop *loop;
     struct serve *serve;
     struct io_timer *drain_limit;
-    bool is_draining, is_loaded;
+    bool is_draining, is_late, is_loaded;
     enum err result;
     struct why why;
     struct buf key;
@@ -319,6 +321,20 @@ static void stop(void *context)
     io_loop_stop(worker->loop);
 }
 
+/* Who still waits hears of it before the end. */
+static void on_drain_limit(void *context)
+{
+    struct worker *worker = context;
+    if (worker->is_late || !worker->is_loaded) {
+        stop(worker);
+        return;
+    }
+    worker->is_late = true;
+    log_warn("worker", "the drain took too long: what is open is given up");
+    io_timer_start(worker->drain_limit, LAST_WORDS_NS);
+    serve_drain_late(worker->serve);
+}
+
 static void on_signal(void *context)
 {
     struct worker *worker = context;
@@ -358,7 +374,7 @@ static enum err open_main(struct worker *worker, struct why *why)
     if (code != OK) {
         return why_say(why, code, "event loop: %s", err_name(code));
     }
-    worker->drain_limit = io_timer_create(worker->loop, stop, worker);
+    worker->drain_limit = io_timer_create(worker->loop, on_drain_limit, worker);
     return serve_open(
         &(struct serve_options){
             .loop = worker->loop,
@@ -435,6 +451,10 @@ static void close_worker(struct worker *worker)
     stop_engine(worker);
     if (stop_transfer(worker)) {
         close_parts(worker);
+    } else {
+        /* The last handle of a loop that goes; the engine, which would wake it,
+         * is joined. The rest ends with the process. */
+        io_waker_destroy(worker->boxes.event_waker);
     }
     io_waker_destroy(worker->loaded_waker);
     io_timer_destroy(worker->drain_limit);

@@ -13,6 +13,8 @@
 #include "route/front_internal.h"
 #include "route/limits.h"
 
+static const uint64_t QUIET_POLL_NS = 5000000u;
+
 struct page {
     const char *path; /* with a `/` at its end: whatever begins so */
     const char *method;
@@ -248,7 +250,8 @@ bool route_front_is_ready(const struct route_front *front)
            route_pool_ready_count(&front->pool, ROUTE_GENERATION) > 0;
 }
 
-/* Told from the loop, by a timer that ends with the front end. */
+/* Told from the loop, by a timer that ends with the front end, once the answers
+ * have left. */
 static void check_idle(struct route_front *front)
 {
     if (front->is_draining && front->open_count == 0 && !front->is_idle_told) {
@@ -266,6 +269,10 @@ void front_on_closed(struct route_front *front)
 static void on_drain_time(void *context)
 {
     struct route_front *front = context;
+    if (front->is_idle_told && !http_server_is_quiet(front->server)) {
+        io_timer_start(front->drain_timer, QUIET_POLL_NS);
+        return;
+    }
     if (front->is_idle_told) {
         front->on_idle(front->idle_context);
         return;

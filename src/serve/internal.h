@@ -77,6 +77,8 @@ struct serve {
     struct serve_options options;
     struct http_server *http;
     bool is_ready, is_draining, is_closing;
+    bool is_late; /* drains too long: hand-offs are not waited for */
+    bool is_shut; /* serves nobody more: answers leave, then it is idle */
     struct serve_parts parts;
     const char *names[SERVE_NAME_COUNT]; /* served models; NULL: none */
     int32_t end_tokens[SERVE_END_TOKEN_COUNT_MAX];
@@ -134,6 +136,9 @@ struct serve_request *serve_request_find(struct serve *serve, uint64_t id);
  * back. */
 void serve_request_fail(struct serve_request *request,
                         const struct serve_failure *failure);
+/* The same, and the engine, which still has it, is told. */
+void serve_request_expire(struct serve_request *request,
+                          const struct serve_failure *failure);
 /* The client has left, or shall go: the engine is told. */
 void serve_request_cancel(struct serve_request *request);
 void serve_on_gone(void *context, struct http_exchange *exchange);

@@ -149,14 +149,34 @@ enum err serve_set_ready(struct serve *serve, const struct serve_parts *parts,
     return OK;
 }
 
+/* Pages that a peer is still to pull, or may still write into. The engine tells
+ * the numbers before it tells an answer: none is missed. */
+static bool has_handoffs(const struct serve *serve)
+{
+    struct engine_stats stats = {0};
+    if (serve->parts.stats != NULL) {
+        engine_stats_read(serve->parts.stats, &stats);
+    }
+    return stats.sending + stats.receiving > 0;
+}
+
+static bool is_at_work(const struct serve *serve)
+{
+    return http_server_open_exchanges(serve->http) > 0 ||
+           serve->used_count > 0 || (!serve->is_late && has_handoffs(serve));
+}
+
 static void poll_idle(void *context)
 {
     struct serve *serve = context;
-    if (http_server_open_exchanges(serve->http) > 0 || serve->used_count > 0) {
+    if (!serve->is_shut && !is_at_work(serve)) {
+        serve->is_shut = true;
+        http_server_drain(serve->http);
+    }
+    if (!serve->is_shut || !http_server_is_quiet(serve->http)) {
         io_timer_start(serve->idle, idle_poll_ns);
         return;
     }
-    http_server_drain(serve->http);
     if (serve->on_idle != NULL) {
         void (*on_idle)(void *) = serve->on_idle;
         serve->on_idle = NULL;
@@ -172,6 +192,22 @@ void serve_drain(struct serve *serve, void (*on_idle)(void *context),
     serve->on_idle = on_idle;
     serve->idle_context = context;
     io_timer_start(serve->idle, 0);
+}
+
+void serve_drain_late(struct serve *serve)
+{
+    static const struct serve_failure failure = {
+        .status = 503,
+        .message = "the server shuts down and the answer took too long",
+        .code = "draining",
+    };
+    CHECK(serve->is_draining);
+    serve->is_late = true;
+    for (uint32_t i = 0; i < serve->slot_count; i++) {
+        if (serve->slots[i] != NULL) {
+            serve_request_expire(serve->slots[i], &failure);
+        }
+    }
 }
 
 /* Clients are cut; what still runs is the engine's to end. */

@@ -60,7 +60,11 @@ MUST_USE enum err serve_set_ready(struct serve *serve,
                                   const struct serve_parts *parts,
                                   struct why *why);
 /* Health says draining, new work is refused with 503; `on_idle` once all
- * exchanges are answered. */
+ * exchanges are answered, all hand-offs are pulled or given up, and all answers
+ * have left. */
 void serve_drain(struct serve *serve, void (*on_idle)(void *context),
                  void *context);
+/* While it drains: what is open ends with 503 now, hand-offs are not waited for
+ * any longer. `on_idle` comes when these answers have left. */
+void serve_drain_late(struct serve *serve);
 void serve_close(struct serve *serve);

@@ -89,18 +89,25 @@ static void end_stream(struct serve_request *request,
     http_exchange_end(request->exchange);
 }
 
+static void answer(struct serve_request *request,
+                   const struct serve_failure *failure)
+{
+    if (request->exchange == NULL) {
+        return;
+    }
+    http_exchange_set_user(request->exchange, NULL);
+    if (request->is_begun) {
+        end_stream(request, failure);
+    } else {
+        serve_reply_failure(request->serve, request->exchange, failure);
+    }
+    request->exchange = NULL;
+}
+
 void serve_request_fail(struct serve_request *request,
                         const struct serve_failure *failure)
 {
-    if (request->exchange != NULL) {
-        http_exchange_set_user(request->exchange, NULL);
-        if (request->is_begun) {
-            end_stream(request, failure);
-        } else {
-            serve_reply_failure(request->serve, request->exchange, failure);
-        }
-        request->exchange = NULL;
-    }
+    answer(request, failure);
     serve_request_give(request);
 }
 
@@ -132,6 +139,13 @@ void serve_request_cancel(struct serve_request *request)
         return;
     }
     CHECK_UNREACHABLE();
+}
+
+void serve_request_expire(struct serve_request *request,
+                          const struct serve_failure *failure)
+{
+    answer(request, failure);
+    serve_request_cancel(request);
 }
 
 void serve_retry_cancels(void *context)

@@ -36,6 +36,74 @@ static void draining_finishes_what_runs(void **state)
     engine_request_free(made);
 }
 
+static void turns(struct world *world)
+{
+    for (int i = 0; i < 100 && !is_idle; i++) {
+        io_loop_turn(world->loop, 5000000);
+    }
+}
+
+/* Proof: nothing is open, but the engine says that a hand-off waits for its
+ * receiver, or that a peer may still write here: probes are answered on, and
+ * on_idle comes when the engine says that this is over. */
+static void draining_waits_for_hand_offs(void **state)
+{
+    struct world *world = *state;
+    const struct engine_stats busy[] = {{.sending = 1}, {.receiving = 1}};
+    is_idle = false;
+    engine_stats_publish(world->stats, &busy[0]);
+    serve_drain(world->serve, on_idle, NULL);
+    for (int i = 0; i < 2; i++) {
+        engine_stats_publish(world->stats, &busy[i]);
+        turns(world);
+        assert_false(is_idle);
+        world_answers(world, "GET", "/health", "", "", 503,
+                      "x-trtllm-server-state: draining");
+    }
+    engine_stats_publish(world->stats, &(struct engine_stats){0});
+    turns(world);
+    assert_true(is_idle);
+}
+
+/* Proof: at the limit an open answer and an open stream hear 503, the engine is
+ * told to end both, and hand-offs are not waited for. */
+static void a_late_drain_tells_who_waits(void **state)
+{
+    struct world *world = *state;
+    const struct engine_stats busy = {.sending = 1};
+    struct client *whole = client_post(world, "/v1/completions",
+                                       "{\"model\":\"stem\",\"prompt\":[5]}");
+    struct engine_request *first = world_submitted(world);
+    struct client *stream =
+        client_post(world, "/v1/completions",
+                    "{\"model\":\"stem\",\"prompt\":[5],\"stream\":true}");
+    struct engine_request *second = world_submitted(world);
+    world_say(world, second->id, 0, 0, "ab");
+    client_await(world, stream, "\"text\":\"ab\"");
+    is_idle = false;
+    engine_stats_publish(world->stats, &busy);
+    serve_drain(world->serve, on_idle, NULL);
+    turns(world);
+    assert_false(is_idle);
+    serve_drain_late(world->serve);
+    client_await(world, whole, NULL);
+    assert_int_equal(client_status(whole), 503);
+    client_await(world, stream, NULL);
+    client_has(stream, "shuts down");
+    client_lacks(stream, "[DONE]");
+    client_close(whole);
+    client_close(stream);
+    turns(world);
+    assert_true(is_idle);
+    for (int i = 0; i < 2; i++) {
+        struct engine_command command;
+        assert_true(io_mailbox_take(world->commands, &command));
+        assert_int_equal(command.kind, ENGINE_CANCEL);
+    }
+    engine_request_free(first);
+    engine_request_free(second);
+}
+
 /* Proof: a port that is taken is said, and nothing is left behind. */
 static void a_taken_port_is_an_error(void **state)
 {
@@ -82,6 +150,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(draining_finishes_what_runs),
+        TEST(draining_waits_for_hand_offs),
+        TEST(a_late_drain_tells_who_waits),
         TEST(a_taken_port_is_an_error),
         cmocka_unit_test(closing_ends_everything),
     };
