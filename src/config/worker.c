@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "config/field.h"
+#include "io/allow.h"
 #include "io/file.h"
 
 #define AT(member) .offset = offsetof(struct config_worker, member)
@@ -103,6 +104,10 @@ static const struct config_field FIELDS[] = {
     {"cache_transceiver_config.port", .flag = "data_port", .kind = CONFIG_U32,
      AT(data_port), .max = 65535, .default_text = "0", .unit = "",
      .help = "port of tcp for pages; 0: any free one"},
+    {"cache_transceiver_config.allowed_peer_hosts", TEXT_AT(allowed_peer_hosts),
+     .default_text = "", .unit = "",
+     .help = "hosts KV may come from and go to: addresses, blocks like "
+             "10.0.0.0/8 and names, with commas; empty: all"},
     {"cache_transceiver_config.bounce_size", .kind = CONFIG_BYTES,
      AT(bounce_bytes), .max = 1ll << 40, .default_text = "0", .unit = "bytes",
      .help = "memory in which tiny blocks are packed for a NIC; 0: none"},
@@ -271,6 +276,21 @@ static enum err check_bounce(const struct config_worker *config,
     return OK;
 }
 
+static enum err check_hosts(const struct config_worker *config, struct why *why)
+{
+    struct io_allow *allow = NULL;
+    if (config->allowed_peer_hosts[0] == 0) {
+        return OK;
+    }
+    enum err code = io_allow_create(span_of_string(config->allowed_peer_hosts),
+                                    why, &allow);
+    io_allow_destroy(allow);
+    return code == OK
+               ? OK
+               : why_prefix(why, code,
+                            "`cache_transceiver_config.allowed_peer_hosts`");
+}
+
 enum err config_worker_check(const struct config_worker *config,
                              struct why *why)
 {
@@ -310,7 +330,8 @@ enum err config_worker_check(const struct config_worker *config,
                        "GUARANTEED_NO_EVICT suspends nobody");
     }
     enum err code = check_bounce(config, why);
-    return code == OK ? check_ports(config, why) : code;
+    code = code == OK ? check_ports(config, why) : code;
+    return code == OK ? check_hosts(config, why) : code;
 }
 
 void config_worker_describe(const struct config_worker *config, struct buf *out)

@@ -64,6 +64,7 @@ struct config_worker {
      * reaches, else TCP), "ucx", "tcp" or "inproc" */
     char backend[16];
     uint32_t data_port; /* cache_transceiver_config.port; 0: any free one */
+    char allowed_peer_hosts[1024]; /* cache_transceiver_config...: all */
     uint64_t bounce_bytes; /* cache_transceiver_config.bounce_size; 0: none */
     bool bounce_forced; /* hidden, for tests: each write goes through it */
     /* Hidden, for tests and benches: transfer/backend_fault.h. */

@@ -28,30 +28,37 @@ static struct io_endpoint endpoint_v6(struct in6_addr host, uint16_t port)
 }
 
 static enum err ask_system(const char *host, uint16_t port, struct why *why,
-                           struct io_endpoint *endpoint_out)
+                           struct io_endpoint *endpoints_out, uint32_t capacity,
+                           uint32_t *count_out)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
                              .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
+    uint32_t count = 0;
     int code = getaddrinfo(host, NULL, &hints, &found);
     if (code != 0) {
         return why_say(why, ERR_INVALID, "host \"%s\": %s", host,
                        gai_strerror(code));
     }
-    struct io_endpoint endpoint = {.size = found->ai_addrlen};
-    CHECK(endpoint.size <= sizeof(endpoint.address));
-    memcpy(&endpoint.address, found->ai_addr, endpoint.size);
+    for (struct addrinfo *one = found; one != NULL && count < capacity;
+         one = one->ai_next) {
+        struct io_endpoint endpoint = {.size = one->ai_addrlen};
+        CHECK(endpoint.size <= sizeof(endpoint.address));
+        memcpy(&endpoint.address, one->ai_addr, endpoint.size);
+        /* The port lies at the same place in both families. */
+        uint16_t port_on_wire = htons(port);
+        struct sockaddr_in *in = (struct sockaddr_in *)&endpoint.address;
+        memcpy(&in->sin_port, &port_on_wire, sizeof(port_on_wire));
+        endpoints_out[count++] = endpoint;
+    }
     freeaddrinfo(found);
-    /* The port lies at the same place in both families. */
-    uint16_t port_on_wire = htons(port);
-    struct sockaddr_in *in = (struct sockaddr_in *)&endpoint.address;
-    memcpy(&in->sin_port, &port_on_wire, sizeof(port_on_wire));
-    *endpoint_out = endpoint;
+    *count_out = count;
     return OK;
 }
 
-enum err io_resolve(const char *host, uint16_t port, struct why *why,
-                    struct io_endpoint *endpoint_out)
+enum err io_resolve_all(const char *host, uint16_t port, struct why *why,
+                        struct io_endpoint *endpoints_out, uint32_t capacity,
+                        uint32_t *count_out)
 {
     if (host == NULL || host[0] == 0) {
         return why_say(why, ERR_INVALID, "host: is empty");
@@ -61,16 +68,25 @@ enum err io_resolve(const char *host, uint16_t port, struct why *why,
     }
     const char *name = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
     struct in_addr v4;
-    if (inet_pton(AF_INET, name, &v4) == 1) {
-        *endpoint_out = endpoint_v4(v4, port);
-        return OK;
-    }
     struct in6_addr v6;
-    if (inet_pton(AF_INET6, name, &v6) == 1) {
-        *endpoint_out = endpoint_v6(v6, port);
+    CHECK(capacity > 0);
+    *count_out = 1;
+    if (inet_pton(AF_INET, name, &v4) == 1) {
+        *endpoints_out = endpoint_v4(v4, port);
         return OK;
     }
-    return ask_system(name, port, why, endpoint_out);
+    if (inet_pton(AF_INET6, name, &v6) == 1) {
+        *endpoints_out = endpoint_v6(v6, port);
+        return OK;
+    }
+    return ask_system(name, port, why, endpoints_out, capacity, count_out);
+}
+
+enum err io_resolve(const char *host, uint16_t port, struct why *why,
+                    struct io_endpoint *endpoint_out)
+{
+    uint32_t count;
+    return io_resolve_all(host, port, why, endpoint_out, 1, &count);
 }
 
 uint16_t io_endpoint_port(const struct io_endpoint *endpoint)
@@ -82,19 +98,28 @@ uint16_t io_endpoint_port(const struct io_endpoint *endpoint)
     return ntohs(port_on_wire);
 }
 
-void io_endpoint_text(const struct io_endpoint *endpoint,
+void io_endpoint_host(const struct io_endpoint *endpoint,
                       char text_out[IO_ENDPOINT_TEXT_SIZE])
 {
-    char host[INET6_ADDRSTRLEN] = "?";
     bool is_v6 = endpoint->address.ss_family == AF_INET6;
     const void *bytes =
         is_v6 ? (const void *)&((const struct sockaddr_in6 *)&endpoint->address)
                     ->sin6_addr
               : (const void *)&((const struct sockaddr_in *)&endpoint->address)
                     ->sin_addr;
-    inet_ntop(is_v6 ? AF_INET6 : AF_INET, bytes, host, sizeof(host));
-    snprintf(text_out, IO_ENDPOINT_TEXT_SIZE, is_v6 ? "[%s]:%u" : "%s:%u", host,
-             io_endpoint_port(endpoint));
+    snprintf(text_out, IO_ENDPOINT_TEXT_SIZE, "?");
+    inet_ntop(is_v6 ? AF_INET6 : AF_INET, bytes, text_out,
+              IO_ENDPOINT_TEXT_SIZE);
+}
+
+void io_endpoint_text(const struct io_endpoint *endpoint,
+                      char text_out[IO_ENDPOINT_TEXT_SIZE])
+{
+    char host[IO_ENDPOINT_TEXT_SIZE];
+    bool is_v6 = endpoint->address.ss_family == AF_INET6;
+    io_endpoint_host(endpoint, host);
+    snprintf(text_out, IO_ENDPOINT_TEXT_SIZE, is_v6 ? "[%.45s]:%u" : "%.45s:%u",
+             host, io_endpoint_port(endpoint));
 }
 
 static bool parse_port(struct span text, uint16_t *port_out)

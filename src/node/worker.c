@@ -17,8 +17,8 @@
 #include "node/mailboxes.h"
 #include "node/model_file.h"
 #include "node/pools.h"
+#include "node/transfer.h"
 #include "serve/serve.h"
-#include "transfer/transfer.h"
 
 static const uint64_t STOP_POLL_NS = 1000000u;
 /* For the last answers after the drain limit. */
@@ -46,9 +46,7 @@ struct worker {
     struct engine_stats_cell *stats;
     struct node_backend moves;
     struct node_pools pools;
-    struct io_loop *transfer_loop;
-    struct io_thread *transfer_thread;
-    struct transfer *transfer;
+    struct node_transfer transfer;
     struct engine *engine;
 };
 
@@ -66,68 +64,6 @@ static void say_loading(void *context, const char *what)
     fflush(stdout);
 }
 
-static void warn_of_host(const struct config_worker *config)
-{
-    bool is_any =
-        strcmp(config->host, "0.0.0.0") == 0 || strcmp(config->host, "::") == 0;
-    if (is_any && config->advertise[0] == 0) {
-        log_warn("worker",
-                 "--host %s without --advertise: peers on other hosts are told "
-                 "to fetch KV from %s, which is themselves",
-                 config->host, config->host);
-    }
-}
-
-static enum err create_transfer(struct worker *worker, struct why *why)
-{
-    const struct config_worker *config = worker->config;
-    struct kv_pool_view views[KV_LIFE_COUNT_MAX] = {0};
-    struct kv_pool_view host_views[KV_LIFE_COUNT_MAX];
-    const struct kv_shape *shape = &worker->file.model->info.shape;
-    node_pools_views(&worker->pools, &worker->file.limits, shape, views,
-                     host_views);
-    struct transfer_options options = {
-        .loop = worker->transfer_loop,
-        .backend = worker->moves.backend,
-        .memory = worker->pools.memory.base,
-        .memory_size = worker->pools.memory.size,
-        .group_count = shape->life_count,
-        .incarnation = worker->incarnation,
-        .host = config->host,
-        .advertise = config->advertise[0] == 0 ? NULL : config->advertise,
-        .listen_port = (uint16_t)config->transfer_port,
-        .port = {worker->boxes.transfer_commands, worker->boxes.reports},
-        .commands_waker = worker->boxes.transfer_waker,
-        .grace_ns = config->kv_transfer_timeout_ms * 1000000u,
-    };
-    node_pools_bounce(&worker->file.limits, &options.bounce.offset,
-                      &options.bounce.size);
-    options.bounce.is_forced = config->bounce_forced;
-    for (uint32_t i = 0; i < shape->life_count; i++) {
-        options.groups[i] =
-            (struct transfer_group){.pool = views[i], .life = shape->lives[i]};
-    }
-    warn_of_host(config);
-    return transfer_create(&options, why, &worker->transfer);
-}
-
-static void run_transfer(void *context)
-{
-    io_loop_run(context);
-}
-
-static enum err open_transfer(struct worker *worker, struct why *why)
-{
-    enum err code = io_loop_create(&worker->transfer_loop);
-    if (code == OK) {
-        code = create_transfer(worker, why);
-    }
-    return code != OK ? code
-                      : io_thread_start("transfer", run_transfer,
-                                        worker->transfer_loop,
-                                        &worker->transfer_thread);
-}
-
 /* Pools, and what moves their pages to others. */
 static enum err open_pools(struct worker *worker, struct why *why)
 {
@@ -138,7 +74,12 @@ static enum err open_pools(struct worker *worker, struct why *why)
         code = node_pools_take(&worker->pools, &worker->file.limits,
                                worker->moves.backend, why);
     }
-    return code == OK ? open_transfer(worker, why) : code;
+    return code == OK
+               ? node_transfer_open(worker->config, worker->incarnation,
+                                    worker->moves.backend, &worker->pools,
+                                    &worker->file, &worker->boxes, why,
+                                    &worker->transfer)
+               : code;
 }
 
 static enum sched_policy policy_of(enum config_policy policy)
@@ -160,7 +101,7 @@ static void set_pools(const struct worker *worker,
     node_pools_views(&worker->pools, &worker->file.limits,
                      &worker->file.model->info.shape, options->pools,
                      options->host_pools);
-    if (worker->transfer != NULL) {
+    if (worker->transfer.transfer != NULL) {
         options->transfer = (struct transfer_port){
             worker->boxes.transfer_commands, worker->boxes.reports};
     }
@@ -270,9 +211,9 @@ static enum err set_ready(struct worker *worker, struct why *why)
         .vocab_size = worker->file.model->info.vocab_size,
         .max_seq = limits->max_seq,
         .incarnation = worker->incarnation,
-        .transfer_endpoint = worker->transfer == NULL
+        .transfer_endpoint = worker->transfer.transfer == NULL
                                  ? NULL
-                                 : transfer_endpoint(worker->transfer),
+                                 : transfer_endpoint(worker->transfer.transfer),
         .print_writes = print_writes,
         .print_context = worker,
         .pool_count = limits->life_count,
@@ -414,27 +355,13 @@ static void stop_engine(struct worker *worker)
     engine_join(worker->engine);
 }
 
-/* The peers that still write into our pages hold mappings of them: the pages
- * are never given back before the transfer is quiet. At the end of the process
- * the kernel takes care of both. */
-static bool stop_transfer(struct worker *worker)
-{
-    if (worker->transfer_thread != NULL) {
-        io_loop_stop(worker->transfer_loop);
-        io_thread_join(worker->transfer_thread);
-    }
-    return transfer_destroy(worker->transfer) == OK;
-}
-
 static void close_parts(struct worker *worker)
 {
     engine_destroy(worker->engine);
     node_pools_give(&worker->pools);
     node_backend_close(&worker->moves);
     node_mailboxes_close(&worker->boxes);
-    if (worker->transfer_loop != NULL) {
-        io_loop_destroy(worker->transfer_loop);
-    }
+    node_transfer_close(&worker->transfer);
     if (worker->stats != NULL) {
         engine_stats_cell_destroy(worker->stats);
     }
@@ -449,7 +376,10 @@ static void close_worker(struct worker *worker)
         serve_close(worker->serve);
     }
     stop_engine(worker);
-    if (stop_transfer(worker)) {
+    /* The peers that still write into our pages hold mappings of them: the pages
+     * are never given back before the transfer is quiet. At the end of the
+     * process the kernel takes care of both. */
+    if (node_transfer_stop(&worker->transfer)) {
         close_parts(worker);
     } else {
         /* The last handle of a loop that goes; the engine, which would wake it,

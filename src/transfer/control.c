@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "io/allow.h"
 
 enum {
     INPUT_MAX = WIRE_HEADER_SIZE + WIRE_BODY_SIZE_MAX,
@@ -232,9 +233,24 @@ static const struct io_stream_handler stream_handler = {
     .on_close = on_close,
 };
 
+static bool is_allowed(const struct control *control, const char *host)
+{
+    const struct io_allow *allow = control->options.transfer->allow;
+    return allow == NULL || io_allow_has(allow, host);
+}
+
 static void on_accept(void *context, struct io_stream *stream)
 {
     struct control *control = context;
+    struct why why;
+    struct io_address peer;
+    const char *name = io_stream_peer(stream);
+    if (io_address_parse(span_of_string(name), &why, &peer) != OK ||
+        !is_allowed(control, peer.host)) {
+        control->options.stats->peers_refused++;
+        log_warn("transfer", "peer %s: its host is not allowed", name);
+        return; /* a stream without handler is closed */
+    }
     struct link *link = take_link(control, false);
     if (link == NULL) {
         log_warn("transfer", "peer %s: %u receivers are connected already",
@@ -283,6 +299,10 @@ enum err control_connect(struct control *control, const char *endpoint,
     enum err err = io_address_parse(span_of_string(endpoint), why, &address);
     if (err) {
         return why_prefix(why, err, "sender endpoint");
+    }
+    if (!is_allowed(control, address.host)) {
+        return why_say(why, ERR_DENIED,
+                       "sender endpoint: host %s is not allowed", address.host);
     }
     link = take_link(control, true);
     if (link == NULL) {

@@ -87,7 +87,7 @@ const char *control_endpoint(const struct control *control);
 
 /* The outgoing link to `endpoint` as `wanted` (0: whoever answers there), opened
  * if there is none; not registered yet perhaps. ERR_INVALID: not an endpoint;
- * ERR_FULL. */
+ * ERR_DENIED: a host that is not allowed; ERR_FULL. */
 MUST_USE enum err control_connect(struct control *control, const char *endpoint,
                                   uint64_t wanted, struct why *why,
                                   struct link **link_out);

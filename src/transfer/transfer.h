@@ -26,6 +26,7 @@
 #include "transfer/backend.h"
 #include "transfer/port.h"
 
+struct io_allow;
 struct io_loop;
 struct transfer;
 struct transfer_identity;
@@ -64,6 +65,8 @@ struct transfer_options {
     const char *host; /* to listen on */
     const char *advertise; /* for others to connect to; NULL: host */
     uint16_t listen_port; /* 0: any free one */
+    const struct io_allow *allow; /* the only hosts that are connected to and
+                                     taken from; NULL: all. The caller's */
     struct transfer_port port;
     /* The commands mailbox's, not attached to a loop yet. It is for this
      * transfer alone: once the transfer is gone it must not be woken. */

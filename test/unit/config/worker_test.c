@@ -218,6 +218,24 @@ static void an_arena_that_is_too_small_is_refused(void **state)
     assert_int_equal(config_worker_check(&c, &why), OK);
 }
 
+static void a_list_of_hosts_that_cannot_be_read_is_refused(void **state)
+{
+    struct config_worker c;
+    struct why why;
+    (void)state;
+    config_worker_init(&c);
+    strcpy(c.model, "m");
+    assert_int_equal(
+        config_worker_set(&c, "allowed_peer_hosts", "10.0.0.1/8", &why), OK);
+    assert_int_equal(config_worker_check(&c, &why), ERR_INVALID);
+    assert_non_null(strstr(why.text, "allowed_peer_hosts"));
+    assert_non_null(strstr(why.text, "10.0.0.1/8"));
+    assert_int_equal(config_worker_set(&c, "allowed_peer_hosts",
+                                       "10.0.0.0/8, localhost", &why),
+                     OK);
+    assert_int_equal(config_worker_check(&c, &why), OK);
+}
+
 static void every_key_is_described(void **state)
 {
     struct config_worker c;
@@ -242,6 +260,7 @@ int main(void)
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(what_would_stay_empty_is_refused),
         cmocka_unit_test(an_arena_that_is_too_small_is_refused),
+        cmocka_unit_test(a_list_of_hosts_that_cannot_be_read_is_refused),
         cmocka_unit_test(every_key_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

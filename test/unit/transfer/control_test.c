@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "io/allow.h"
 #include "io/loop.h"
 #include "io/tcp.h"
 #include "transfer/backend_inproc.h"
@@ -309,6 +310,76 @@ static void broken_frames_are_never_passed_on(void **state)
     }
 }
 
+/* A list of hosts counts for who comes and for where we go, by host alone.
+ * [transfer T29] */
+static void hosts_that_are_not_allowed_are_not_met(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct why why = {0};
+    struct link *link = NULL;
+    struct io_allow *others = NULL, *local = NULL;
+    assert_int_equal(
+        io_allow_create(span_of_string("10.0.0.0/8,::1"), &why, &others), OK);
+    assert_int_equal(
+        io_allow_create(span_of_string("::ffff:127.0.0.1"), &why, &local), OK);
+    open_bench(&bench);
+    bench.options.allow = others;
+    say_hello(&bench);
+    assert_int_equal(answer(&bench, &why), 0);
+    assert_int_equal(bench.stats.peers_refused, 1);
+    assert_int_equal(control_link_count(bench.control), 0);
+    assert_int_equal(
+        control_connect(bench.control, "tcp://127.0.0.1:9", PEER, &why, &link),
+        ERR_DENIED);
+    assert_non_null(strstr(why.text, "127.0.0.1"));
+    assert_int_equal(
+        control_connect(bench.control, "tcp://localhost:9", PEER, &why, &link),
+        ERR_DENIED);
+    bench.options.allow = local;
+    close(bench.fd);
+    connect_to(&bench);
+    say_hello(&bench);
+    assert_int_equal(answer(&bench, &why), WIRE_REGISTERED);
+    assert_int_equal(
+        control_connect(bench.control, "tcp://127.0.0.1:9", PEER, &why, &link),
+        OK);
+    close_bench(&bench);
+    io_allow_destroy(others);
+    io_allow_destroy(local);
+}
+
+/* What follows an endpoint, or goes before it, is no endpoint.
+ * [transfer T29] */
+static void endpoints_are_taken_to_the_letter(void **state)
+{
+    (void)state;
+    static const char *const WRONG[] = {"tcp://127.0.0.1:9\n",
+                                        "tcp://127.0.0.1:9 ",
+                                        " tcp://127.0.0.1:9",
+                                        "tcp://0.0.0.0;127.0.0.1:9",
+                                        "tcp://127.0.0.1",
+                                        "tcp://127.0.0.1:",
+                                        "tcp://127.0.0.1:0",
+                                        "tcp://127.0.0.1:99999",
+                                        "tcp://:9",
+                                        "ipc://127.0.0.1:9",
+                                        "tcp://[::1:9",
+                                        "tcp://::1:9"};
+    struct bench bench;
+    open_bench(&bench);
+    for (size_t i = 0; i < sizeof(WRONG) / sizeof(WRONG[0]); i++) {
+        struct why why = {0};
+        struct link *link = NULL;
+        if (control_connect(bench.control, WRONG[i], PEER, &why, &link) !=
+            ERR_INVALID) {
+            fail_msg("%s is taken", WRONG[i]);
+        }
+        assert_non_null(strstr(why.text, "endpoint"));
+    }
+    close_bench(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +387,8 @@ int main(void)
         cmocka_unit_test(frames_out_of_turn_end_the_link),
         cmocka_unit_test(bad_hellos_are_refused_by_name),
         cmocka_unit_test(broken_frames_are_never_passed_on),
+        cmocka_unit_test(hosts_that_are_not_allowed_are_not_met),
+        cmocka_unit_test(endpoints_are_taken_to_the_letter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

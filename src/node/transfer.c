@@ -1,0 +1,103 @@
+#include "node/transfer.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "io/allow.h"
+#include "io/loop.h"
+#include "io/thread.h"
+
+static void warn_of_host(const struct config_worker *config)
+{
+    bool is_any =
+        strcmp(config->host, "0.0.0.0") == 0 || strcmp(config->host, "::") == 0;
+    if (is_any && config->advertise[0] == 0) {
+        log_warn("worker",
+                 "--host %s without --advertise: peers on other hosts are told "
+                 "to fetch KV from %s, which is themselves",
+                 config->host, config->host);
+    }
+}
+
+static enum err read_allow(const struct config_worker *config, struct why *why,
+                           struct io_allow **allow_out)
+{
+    return config->allowed_peer_hosts[0] == 0
+               ? OK
+               : io_allow_create(span_of_string(config->allowed_peer_hosts),
+                                 why, allow_out);
+}
+
+static struct transfer_options options_of(const struct config_worker *config,
+                                          const struct node_pools *pools,
+                                          const struct node_model_file *file)
+{
+    struct kv_pool_view views[KV_LIFE_COUNT_MAX] = {0};
+    struct kv_pool_view host_views[KV_LIFE_COUNT_MAX];
+    const struct kv_shape *shape = &file->model->info.shape;
+    node_pools_views(pools, &file->limits, shape, views, host_views);
+    struct transfer_options options = {
+        .memory = pools->memory.base,
+        .memory_size = pools->memory.size,
+        .group_count = shape->life_count,
+        .host = config->host,
+        .advertise = config->advertise[0] == 0 ? NULL : config->advertise,
+        .listen_port = (uint16_t)config->transfer_port,
+        .grace_ns = config->kv_transfer_timeout_ms * 1000000u,
+    };
+    node_pools_bounce(&file->limits, &options.bounce.offset,
+                      &options.bounce.size);
+    options.bounce.is_forced = config->bounce_forced;
+    for (uint32_t i = 0; i < shape->life_count; i++) {
+        options.groups[i] =
+            (struct transfer_group){.pool = views[i], .life = shape->lives[i]};
+    }
+    return options;
+}
+
+static void run(void *context)
+{
+    io_loop_run(context);
+}
+
+enum err node_transfer_open(const struct config_worker *config,
+                            uint64_t incarnation,
+                            struct transfer_backend *backend,
+                            const struct node_pools *pools,
+                            const struct node_model_file *file,
+                            const struct node_mailboxes *boxes, struct why *why,
+                            struct node_transfer *transfer_out)
+{
+    struct node_transfer *self = transfer_out;
+    struct transfer_options options = options_of(config, pools, file);
+    warn_of_host(config);
+    enum err code = read_allow(config, why, &self->allow);
+    code = code ? code : io_loop_create(&self->loop);
+    options.allow = self->allow;
+    options.loop = self->loop;
+    options.backend = backend;
+    options.incarnation = incarnation;
+    options.port =
+        (struct transfer_port){boxes->transfer_commands, boxes->reports};
+    options.commands_waker = boxes->transfer_waker;
+    code = code ? code : transfer_create(&options, why, &self->transfer);
+    return code ? code
+                : io_thread_start("transfer", run, self->loop, &self->thread);
+}
+
+bool node_transfer_stop(struct node_transfer *transfer)
+{
+    if (transfer->thread != NULL) {
+        io_loop_stop(transfer->loop);
+        io_thread_join(transfer->thread);
+    }
+    return transfer_destroy(transfer->transfer) == OK;
+}
+
+void node_transfer_close(struct node_transfer *transfer)
+{
+    if (transfer->loop != NULL) {
+        io_loop_destroy(transfer->loop);
+    }
+    io_allow_destroy(transfer->allow);
+}
