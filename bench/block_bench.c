@@ -28,14 +28,6 @@ static void sleep_ns(long ns)
     nanosleep(&time, NULL);
 }
 
-static struct transfer_aux *first_tokens(void)
-{
-    struct transfer_aux *aux = mem_new(sizeof(*aux));
-    aux->prompt_tokens = 1;
-    aux->choice_count = 1;
-    return aux;
-}
-
 /* Both have met and know the pages; nothing is computed yet. */
 static struct transfer_command begin(struct pair *pair, const kv_page_id *page)
 {
@@ -64,7 +56,7 @@ static double hand_over(struct pair *pair)
     command.kind = TRANSFER_SEND;
     command.end_block = 1;
     command.is_last = true;
-    command.aux = first_tokens();
+    command.aux = pair_first_tokens(1);
     sleep_ns(SLEEP_NS);
     uint64_t begin_ns = io_clock_now_ns();
     pair_post(&pair->sender, &command);

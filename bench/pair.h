@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agree/word.h"
+#include "base/log.h"
 #include "io/loop.h"
 #include "io/mailbox.h"
 #include "io/thread.h"
@@ -156,6 +157,7 @@ static inline void pair_close_end(struct pair_end *end)
 static inline void pair_open(struct pair *pair,
                              const struct pair_options *options)
 {
+    log_setup(&(struct log_options){.level = LOG_WARN});
     pair_open_end(&pair->sender, options);
     pair_open_end(&pair->receiver, options);
 }
@@ -182,6 +184,15 @@ static inline void pair_make_receive(const struct pair *pair,
     command->sender_incarnation = pair->sender.incarnation;
     snprintf(command->sender_endpoint, sizeof(command->sender_endpoint),
              "%.279s", transfer_endpoint(pair->sender.transfer));
+}
+
+/* What goes with the last slice after an offer; the transfer's once posted. */
+static inline struct transfer_aux *pair_first_tokens(uint32_t prompt_tokens)
+{
+    struct transfer_aux *aux = mem_new(sizeof(*aux));
+    aux->prompt_tokens = prompt_tokens;
+    aux->choice_count = 1;
+    return aux;
 }
 
 /* A failed session ends the program. */
