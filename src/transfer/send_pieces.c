@@ -155,20 +155,47 @@ void send_pieces_next(struct send_side *side, struct send_slot *slot)
         }
         begin = end;
     }
-    slot->write =
-        (struct transfer_write){.pieces = slot->pieces, .piece_count = count};
+    slot->piece_count = count;
+    slot->step_piece = slot->next_piece = 0;
 }
 
-void send_pieces_note(struct send_side *side, struct send_slot *slot)
+static void take_step(struct send_slot *slot, uint64_t bytes_max)
 {
-    const struct transfer_write *write = &slot->write;
-    for (size_t i = 0; i < write->piece_count; i++) {
-        slot->moved_bytes += write->pieces[i].size;
+    uint64_t bytes = 0;
+    uint32_t at = slot->next_piece;
+    slot->step_piece = at;
+    while (at < slot->piece_count &&
+           (at == slot->step_piece ||
+            slot->pieces[at].size <= bytes_max - bytes)) {
+        bytes += slot->pieces[at++].size;
+        bytes = bytes < bytes_max ? bytes : bytes_max;
     }
-    if (transfer_grain_is_block(&slot->grain)) {
-        return; /* a piece has the digest of its pair */
-    }
-    const struct transfer_piece *pieces = write->pieces;
+    slot->next_piece = at;
+    slot->write =
+        (struct transfer_write){.pieces = slot->pieces + slot->step_piece,
+                                .piece_count = at - slot->step_piece};
+}
+
+void send_pieces_step(struct send_slot *slot)
+{
+    take_step(slot, slot->pace.step_bytes);
+}
+
+void send_pieces_step_all(struct send_slot *slot)
+{
+    take_step(slot, UINT64_MAX);
+}
+
+bool send_pieces_have_more(const struct send_slot *slot)
+{
+    return slot->next_piece < slot->piece_count ||
+           slot->next_pair < slot->pair_count;
+}
+
+/* The digests of pairs that are several pieces; else a piece has its pair's. */
+static void join_digests(const struct send_side *side, struct send_slot *slot)
+{
+    const struct transfer_piece *pieces = slot->pieces;
     uint32_t pair = slot->batch_pair, end = 0;
     for (uint32_t i = 0; i < side->options.transfer->group_count; i++) {
         uint32_t each = (uint32_t)pieces_of(side, slot, i);
@@ -177,6 +204,20 @@ void send_pieces_note(struct send_side *side, struct send_slot *slot)
             slot->digests[pair] = transfer_part_join(pieces, each);
         }
     }
+}
+
+uint64_t send_pieces_note(struct send_side *side, struct send_slot *slot)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = slot->step_piece; i < slot->next_piece; i++) {
+        bytes += slot->pieces[i].size;
+    }
+    slot->moved_bytes += bytes;
+    if (slot->next_piece == slot->piece_count &&
+        !transfer_grain_is_block(&slot->grain)) {
+        join_digests(side, slot);
+    }
+    return bytes;
 }
 
 uint32_t send_pieces_digest(const struct send_slot *slot, uint32_t index)

@@ -219,6 +219,7 @@ static struct send_slot *open_slot(struct send_side *side,
     *slot = (struct send_slot){
         .is_used = true,
         .lane = "",
+        .pace = pace_begin(),
         .pairs = slot->pairs,
         .pieces = slot->pieces,
         .digests = slot->digests,

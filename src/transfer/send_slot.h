@@ -3,6 +3,7 @@
  * (send_side.c), what receivers say (send_link.c), what they are told and
  * written (send_write.c). Private to transfer. */
 #include "transfer/advert.h"
+#include "transfer/pace.h"
 #include "transfer/regrain.h"
 #include "transfer/reporter.h"
 #include "transfer/send_side.h"
@@ -30,10 +31,14 @@ struct send_slot {
     uint32_t pair_counts[TRANSFER_GROUP_COUNT_MAX];
     uint32_t group_blocks[TRANSFER_GROUP_COUNT_MAX]; /* written so far */
     /* A pair is a part of the smaller of both sides' blocks, `grain`. Where it
-     * is several pieces, a write of the session goes to the backend in batches
-     * of pairs [batch_pair, next_pair). */
+     * is several pieces, those of a write of the session are made in batches
+     * of pairs [batch_pair, next_pair). A batch goes to the backend in steps of
+     * pieces [step_piece, next_piece), so that it can be given up between two. */
     struct transfer_grain grain;
     uint32_t piece_capacity, batch_pair, next_pair;
+    uint32_t piece_count, step_piece, next_piece; /* of the batch */
+    struct pace pace;
+    uint64_t step_begun_ns;
     uint32_t *digests; /* (capacity) of pairs that are several pieces */
     uint64_t moved_bytes; /* of this write of the session */
 };
@@ -81,10 +86,16 @@ struct transfer_blocks send_side_blocks(const struct send_side *side,
  * has a link. ERR_NO_MEMORY; ERR_FULL: too many for one result. */
 MUST_USE enum err send_pieces_plan(struct send_side *side,
                                    struct send_slot *slot);
-/* The next write: pieces of the pairs that come next, all if there is room. */
+/* The next batch: pieces of the pairs that come next, all if there is room. */
 void send_pieces_next(struct send_side *side, struct send_slot *slot);
-/* They were written: keeps what the receiver is told of them. */
-void send_pieces_note(struct send_side *side, struct send_slot *slot);
+/* The next step of the batch: some of its pieces, or all that are left. */
+void send_pieces_step(struct send_slot *slot);
+void send_pieces_step_all(struct send_slot *slot);
+/* Is there more to write, of this batch or another? */
+bool send_pieces_have_more(const struct send_slot *slot);
+/* The step was written: keeps what the receiver is told of its pieces; says how
+ * many bytes they are. */
+uint64_t send_pieces_note(struct send_side *side, struct send_slot *slot);
 /* What pair `index` holds. */
 uint32_t send_pieces_digest(const struct send_slot *slot, uint32_t index);
 

@@ -123,9 +123,11 @@ struct transfer_blocks send_side_blocks(const struct send_side *side,
     return (struct transfer_blocks){list, first, end - first};
 }
 
-/* The batch of pieces that send_pieces_next made. */
-static void submit(struct send_side *side, struct send_slot *slot)
+/* The next step of the batch that send_pieces_next made. */
+static void submit(struct send_side *side, struct send_slot *slot, uint64_t now)
 {
+    send_pieces_step(slot);
+    slot->step_begun_ns = now;
     slot->write.peer = slot->link->backend_peer;
     slot->write.token =
         (struct transfer_token){slot->session.rid, slot->advert->attempt};
@@ -149,7 +151,7 @@ static bool bounce(struct send_side *side, struct send_slot *slot, uint64_t now)
         .token = {slot->session.rid, slot->advert->attempt},
         .write = slot->session.write_count - 1,
         .pieces = slot->pieces,
-        .piece_count = (uint32_t)slot->write.piece_count,
+        .piece_count = slot->piece_count,
         .owner = slot,
     };
     return side->options.bounce != NULL &&
@@ -170,28 +172,31 @@ void send_side_write(struct send_side *side, struct send_slot *slot,
     send_pieces_next(side, slot);
     slot->is_bounced = bounce(side, slot, now);
     if (slot->is_bounced) {
+        send_pieces_step_all(slot);
         side->options.wake(side->options.context);
     } else {
-        submit(side, slot);
+        submit(side, slot, now);
     }
     struct tx_event event = {.kind = TX_SUBMITTED, .now = now};
     send_side_step(side, slot, &event);
 }
 
-/* Whether another batch is on its way. One that was given up meanwhile ends
- * with the batch that was. */
+/* Whether another step is on its way. One that was given up meanwhile ends with
+ * the step that was. */
 static bool go_on(struct send_side *side, struct send_slot *slot,
-                  enum transfer_outcome *outcome)
+                  enum transfer_outcome *outcome, uint64_t now)
 {
-    if (*outcome != TRANSFER_DONE || slot->next_pair == slot->pair_count) {
+    if (*outcome != TRANSFER_DONE || !send_pieces_have_more(slot)) {
         return false;
     }
     if ((slot->session.word & AGREE_TERMINAL) || !has_way(slot)) {
         *outcome = TRANSFER_STOPPED;
         return false;
     }
-    send_pieces_next(side, slot);
-    submit(side, slot);
+    if (slot->next_piece == slot->piece_count) {
+        send_pieces_next(side, slot);
+    }
+    submit(side, slot, now);
     return true;
 }
 
@@ -199,9 +204,12 @@ static void end_write(struct send_side *side, struct send_slot *slot,
                       enum transfer_outcome outcome, uint64_t now)
 {
     if (outcome == TRANSFER_DONE) {
-        send_pieces_note(side, slot);
+        uint64_t bytes = send_pieces_note(side, slot);
+        if (!slot->is_bounced) {
+            pace_note(&slot->pace, bytes, now - slot->step_begun_ns);
+        }
     }
-    if (go_on(side, slot, &outcome)) {
+    if (go_on(side, slot, &outcome, now)) {
         return;
     }
     struct tx_event event = {.kind = TX_WRITTEN,
@@ -234,7 +242,8 @@ void send_side_bounced(struct send_side *side, void *owner,
                      slot->link != NULL && !slot->link->is_closing;
     if (outcome == BOUNCE_UNSERVED && is_wanted) {
         slot->is_bounced = false;
-        submit(side, slot);
+        slot->next_piece = 0;
+        submit(side, slot, now);
         return;
     }
     end_write(side, slot,

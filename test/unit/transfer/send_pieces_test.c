@@ -1,6 +1,6 @@
 /* transfer/send_pieces: what one write of a session is made of, when its parts
- * are more pieces than go to the backend at a time, and what the receiver is
- * told of them. */
+ * are more pieces or bytes than go to the backend at a time, and what the
+ * receiver is told of them. */
 #include "fake_control.h"
 
 #include "transfer/regrain.h"
@@ -8,7 +8,7 @@
 #include "transfer/send_slot.h"
 
 enum { T = AGREE_TERMINAL, F = AGREE_FAILED, Q = AGREE_QUIET };
-enum { RID = 9, PAGES = 40, LAYERS = 8, HEADS = 64, SMALL = 2, LARGE = 4 };
+enum { RID = 9, PAGES = 200, LAYERS = 8, HEADS = 64, SMALL = 2, LARGE = 4 };
 
 static const struct kv_layout LAYOUT = {.layer_count = LAYERS,
                                         .kv_head_count = HEADS,
@@ -84,6 +84,15 @@ static void open_bench(struct bench *bench)
     }
 }
 
+/* The peer's blocks are as large as ours: a piece each, of 8 KiB. */
+static void make_blocks_equal(struct bench *bench)
+{
+    bench->target_page *= LARGE / SMALL;
+    bench->link.tokens_per_block = LARGE;
+    bench->link.groups[0].page_bytes = bench->pool.page_bytes;
+    bench->link.groups[0].page_count = PAGES;
+}
+
 static void close_bench(struct bench *bench)
 {
     transfer_backend_peer_close(bench->link.backend_peer);
@@ -114,7 +123,8 @@ static void send(struct bench *bench, uint32_t tokens)
 static void request(struct bench *bench, uint32_t tokens)
 {
     uint8_t list[8 * 2 * PAGES] = {0};
-    uint32_t count = (tokens + SMALL - 1) / SMALL;
+    uint32_t each = bench->link.tokens_per_block;
+    uint32_t count = (tokens + each - 1) / each;
     for (uint32_t i = 0; i < count; i++) {
         list[8 * i] = (uint8_t)i;
     }
@@ -133,12 +143,12 @@ static void request(struct bench *bench, uint32_t tokens)
     buf_finish(&body);
 }
 
-/* Returns how many writes came back. */
-static uint32_t run_writes(struct bench *bench)
+/* Returns how many writes came back, at most so many. */
+static uint32_t run_some_writes(struct bench *bench, uint32_t most)
 {
     uint32_t count = 0;
     bool is_busy = true;
-    while (is_busy) {
+    while (is_busy && count < most) {
         struct transfer_write *write =
             transfer_backend_poll(bench->from, &is_busy);
         if (write != NULL) {
@@ -149,6 +159,11 @@ static uint32_t run_writes(struct bench *bench)
         }
     }
     return count;
+}
+
+static uint32_t run_writes(struct bench *bench)
+{
+    return run_some_writes(bench, UINT32_MAX);
 }
 
 /* 79 parts of 1024 pieces, the last of one token: five batches, and all the same
@@ -213,6 +228,76 @@ static void a_cancel_ends_with_its_batch(void **state)
     close_bench(&bench);
 }
 
+/* 200 blocks of 8 KiB: 1 MiB at first, then the rest; one result, with the digests
+ * of both steps. [transfer I10] */
+static void many_bytes_go_in_steps(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    make_blocks_equal(&bench);
+    send(&bench, LARGE * PAGES);
+    request(&bench, LARGE * PAGES);
+    assert_int_equal(run_writes(&bench), 2);
+    assert_int_equal(fake_control.said_count, 1);
+    struct wire_result result = last_result();
+    assert_int_equal(result.prefix.code, WIRE_RESULT_SUCCESS);
+    assert_int_equal(result.groups[0].digest_count, PAGES);
+    assert_int_equal(result.prefix.bytes, bench.pool.page_bytes * PAGES);
+    for (uint32_t i = 0; i < PAGES; i++) {
+        struct wire_digest digest = wire_result_digest(&result, 0, i);
+        struct span page =
+            span_of(bench.target + bench.target_page * i, bench.target_page);
+        assert_int_equal(digest.ordinal, i);
+        assert_int_equal(digest.crc32c, digest_crc32c(0, page));
+    }
+    struct transfer_report report = around_report(&bench.around);
+    assert_int_equal(report.word, T | Q);
+    assert_int_equal(report.moved_bytes, result.prefix.bytes);
+    close_bench(&bench);
+}
+
+/* Cancelled while the first step is under way: the second, which would be as long
+ * as it takes, is not begun, and what the first wrote is all that moved. Whoever
+ * waits for the pages waits for a step. [transfer T25 T53 I1] */
+static void a_cancel_ends_with_its_step(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    make_blocks_equal(&bench);
+    memset(bench.target, 0xee, bench.target_page * PAGES);
+    send(&bench, LARGE * PAGES);
+    request(&bench, LARGE * PAGES);
+    send_side_cancel(bench.side, 70, 4);
+    assert_int_equal(run_writes(&bench), 1);
+    assert_int_equal(bench.target[bench.target_page * (PAGES - 1)], 0xee);
+    assert_int_equal(last_result().prefix.code, WIRE_RESULT_FAILED);
+    assert_int_equal(last_result().flags, WIRE_RESULT_DRAINED);
+    assert_int_equal(around_report(&bench.around).word,
+                     T | F | AGREE_CANCEL | Q);
+    close_bench(&bench);
+}
+
+/* The same between two steps: the second is on its way, then the end. */
+static void a_cancel_in_the_second_step_is_heard(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    make_blocks_equal(&bench);
+    send(&bench, LARGE * PAGES);
+    request(&bench, LARGE * PAGES);
+    assert_int_equal(run_some_writes(&bench, 1), 1);
+    send_side_cancel(bench.side, 70, 4);
+    assert_int_equal(fake_control.said_count, 0);
+    assert_int_equal(run_writes(&bench), 1);
+    assert_int_equal(last_result().prefix.code, WIRE_RESULT_FAILED);
+    assert_int_equal(around_report(&bench.around).word,
+                     T | F | AGREE_CANCEL | Q);
+    close_bench(&bench);
+}
+
 /* The link closes between two batches: the next is not begun on it. */
 static void a_closing_link_gets_no_more_batches(void **state)
 {
@@ -259,6 +344,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_pieces_go_in_batches),
         cmocka_unit_test(a_cancel_ends_with_its_batch),
+        cmocka_unit_test(many_bytes_go_in_steps),
+        cmocka_unit_test(a_cancel_ends_with_its_step),
+        cmocka_unit_test(a_cancel_in_the_second_step_is_heard),
         cmocka_unit_test(a_closing_link_gets_no_more_batches),
         cmocka_unit_test(too_many_parts_are_refused),
     };
