@@ -88,8 +88,20 @@ MUST_USE enum err api_ids_decode(struct span base64, int64_t max,
                                  struct why *why, int32_t *ids,
                                  size_t count_max, size_t *count_out);
 
-/* "sha256=<hex>" over the two fields; a span with data NULL stands for null. */
+/* "sha256=<hex>" over the two fields, as foreign front ends and workers know it
+ * (`x-trtllm-disagg-auth`); a span with data NULL stands for null. */
 void api_sign(struct span key, struct span endpoint, struct span opaque,
               char out[80]);
 bool api_sign_verify(struct span key, struct span endpoint, struct span opaque,
                      struct span header);
+
+/* `x-baton-disagg-auth`: the same over all that makes a leg what it is, so that
+ * the signature of one is good for no other: type, both ids, style, endpoint
+ * and state, as JSON with sorted keys. */
+void api_sign_leg(struct span key, const struct api_handoff *handoff,
+                  char out[80]);
+bool api_sign_leg_verify(struct span key, const struct api_handoff *handoff,
+                         struct span header);
+/* ... and over the id that an abort names. */
+void api_sign_abort(struct span key, int64_t id, char out[80]);
+bool api_sign_abort_verify(struct span key, int64_t id, struct span header);

@@ -132,7 +132,7 @@ static const struct config_field FIELDS[] = {
      .help = "prompt ids of chat requests travel as base64"},
     {"internal_request_auth_key", .flag = "internal_auth_key",
      TEXT_AT(internal_auth_key), .is_secret = true, .default_text = "",
-     .unit = "", .help = "key that signs generation legs"},
+     .unit = "", .help = "key that signs legs and aborts"},
     {"api_key", TEXT_AT(api_key), .is_secret = true, .default_text = "",
      .unit = "", .help = "bearer token clients must send; empty: none"},
     {"cors_origin", TEXT_AT(cors_origin), .default_text = "", .unit = "",

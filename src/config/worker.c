@@ -141,7 +141,7 @@ static const struct config_field FIELDS[] = {
      .help = "file with the key that signs internal requests"},
     {"strict_internal_auth", .kind = CONFIG_BOOL, AT(strict_internal_auth),
      .default_text = "true", .unit = "",
-     .help = "refuse hand-offs without a valid signature"},
+     .help = "refuse hand-offs and aborts without a valid signature"},
     {"reference_ops", .kind = CONFIG_BOOL, AT(reference_ops),
      .default_text = "false", .unit = "",
      .help = "compute with the slow, plain kernels"},

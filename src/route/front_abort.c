@@ -44,7 +44,12 @@ static void try_once(struct front_abort *abort)
     struct route_front *front = abort->front;
     const struct io_address *address =
         &front->pool.servers[abort->server].address;
-    char body[64];
+    char body[64], signature[80];
+    bool is_signed = front_sign_abort(front, abort->id, signature);
+    const struct http_header headers[] = {
+        {is_signed ? "x-baton-disagg-auth" : NULL, signature},
+        {NULL, NULL},
+    };
     snprintf(body, sizeof(body), "{\"disagg_request_id\":%" PRId64 "}",
              abort->id);
     struct http_call_options options = {
@@ -53,6 +58,7 @@ static void try_once(struct front_abort *abort)
         .method = "POST",
         .path = "/v1/disagg/abort",
         .content_type = "application/json",
+        .headers = headers,
         .body = span_of(body, strlen(body)),
         .total_ns_max = 2000000000ull,
         .handler = &HANDLER,

@@ -135,5 +135,9 @@ void front_probe_end(struct route_front *front);
 /* front_abort: tells a worker that a hand-off is over; best effort. */
 void front_abort(struct route_front *front, int32_t server, int64_t id);
 
+/* front_sign: proof that an abort is ours. False: there is no key. */
+bool front_sign_abort(const struct route_front *front, int64_t id,
+                      char out[80]);
+
 /* An open exchange less; tells who waits for the drain. */
 void front_on_closed(struct route_front *front);

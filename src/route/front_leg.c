@@ -307,25 +307,18 @@ static enum err build(struct front_session *session, enum route_leg_kind kind,
     return buf_error(out);
 }
 
-/* serve.md 6.2: only a leg that carries KV's whereabouts is signed. */
-static bool sign(const struct front_session *session, enum route_leg_kind kind,
-                 char signature[80])
+static void add_signature(const struct front_signature *signature,
+                          struct http_header headers[2])
 {
-    const struct api_handoff *handoff = &session->context_answer.handoff;
-    struct span key = span_of_string(session->front->config->internal_auth_key);
-    struct span endpoint = handoff->endpoint, opaque = handoff->opaque;
-    if (kind != ROUTE_LEG_GENERATION || key.size == 0) {
-        return false;
+    int count = 0;
+    if (signature->own[0] != 0) {
+        headers[count++] =
+            (struct http_header){"x-baton-disagg-auth", signature->own};
     }
-    if (session->request.is_pair) {
-        endpoint = route_peer_endpoint(peer_of(session));
-        opaque = span_of(NULL, 0);
+    if (signature->foreign[0] != 0) {
+        headers[count] =
+            (struct http_header){"x-trtllm-disagg-auth", signature->foreign};
     }
-    bool has_secret = endpoint.data != NULL || opaque.data != NULL;
-    if (has_secret) {
-        api_sign(key, endpoint, opaque, signature);
-    }
-    return has_secret;
 }
 
 enum err front_leg_call(struct front_session *session,
@@ -343,10 +336,11 @@ enum err front_leg_call(struct front_session *session,
     snprintf(deadline, sizeof(deadline), "%" PRIu64, left_ms);
     struct http_header headers[] = {
         {"x-baton-deadline-ms", deadline},
-        {leg->signature == NULL ? NULL : "x-trtllm-disagg-auth",
-         leg->signature},
+        {NULL, NULL},
+        {NULL, NULL},
         {NULL, NULL},
     };
+    add_signature(leg->signature, headers + 1);
     struct http_call_options options = {
         .host = address->host,
         .port = address->port,
@@ -363,14 +357,14 @@ enum err front_leg_call(struct front_session *session,
 }
 
 static enum err start(struct front_session *session, enum route_leg_kind kind,
-                      struct span body)
+                      int64_t id, struct span body)
 {
-    char signature[80];
-    bool is_signed = sign(session, kind, signature);
+    struct front_signature signature;
+    front_sign(session, kind, id, &signature);
     const struct front_leg_call leg = {
         .server = session->call_server,
         .body = body,
-        .signature = is_signed ? signature : NULL,
+        .signature = &signature,
         .handler = &HANDLER,
     };
     return front_leg_call(session, &leg, &session->call);
@@ -394,7 +388,7 @@ void front_leg_post(struct front_session *session, enum route_leg_kind kind,
     buf_init(&body, 4 * front->config->max_body_bytes + (1 << 20));
     enum err code = build(session, kind, id, &why, &body);
     if (code == OK) {
-        code = start(session, kind, buf_span(&body));
+        code = start(session, kind, id, buf_span(&body));
     }
     buf_finish(&body);
     struct route_leg_metrics *leg =

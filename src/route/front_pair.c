@@ -62,9 +62,12 @@ static enum err start(struct front_session *session, int64_t id)
     route_body_pair_context(session->body, id, &body);
     enum err code = buf_error(&body);
     if (code == OK) {
+        struct front_signature signature;
+        front_sign(session, ROUTE_LEG_CONTEXT, id, &signature);
         const struct front_leg_call leg = {
             .server = session->beside.server,
             .body = buf_span(&body),
+            .signature = &signature,
             .handler = &HANDLER,
         };
         code = front_leg_call(session, &leg, &session->beside.call);

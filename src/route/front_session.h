@@ -71,11 +71,21 @@ void front_leg_cancel(struct front_session *session);
 void front_leg_probe(struct front_session *session, int32_t server);
 void front_leg_drain(struct front_session *session);
 
+/* front_sign: proof that a leg is ours, for our workers and for those that know
+ * only the header of another kind; "": none is sent. */
+struct front_signature {
+    char own[80], foreign[80];
+};
+/* `id` is the leg's. Of a generation leg by itself the context answer is
+ * signed, of a pair's what the context worker says of itself. */
+void front_sign(const struct front_session *session, enum route_leg_kind kind,
+                int64_t id, struct front_signature *out);
+
 /* One leg's call, posted with what is left of the deadline. */
 struct front_leg_call {
     int32_t server;
     struct span body;
-    const char *signature; /* NULL: none is needed */
+    const struct front_signature *signature;
     const struct http_call_handler *handler;
 };
 MUST_USE enum err front_leg_call(struct front_session *session,

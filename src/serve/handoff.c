@@ -1,62 +1,13 @@
-/* serve/handoff: what the legs of a hand-off must carry (serve.md 2.10, 6.2),
- * and the abort of one. */
+/* serve/handoff: what the legs of a hand-off must carry (serve.md 2.10), and
+ * the abort of one. */
 #include "serve/internal.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "api/scan.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "io/tcp.h"
-
-static int refuse(struct why *why, int status, const char *text)
-{
-    IGNORE(why_say(why, ERR_INVALID, "%s", text));
-    return status;
-}
-
-static void warn_auth(struct serve *serve)
-{
-    if (!serve->has_warned_auth) {
-        serve->has_warned_auth = true;
-        log_warn("serve", "hand-offs are accepted without a signature "
-                          "(strict_internal_auth is off)");
-    }
-}
-
-/* Opaque state and endpoint tell us whom to contact: only a signed pair may. */
-static int check_signature(struct serve_request *request, struct why *why)
-{
-    struct serve *serve = request->serve;
-    const struct api_handoff *handoff = &request->body.handoff;
-    bool is_strict = serve->options.config->strict_internal_auth;
-    struct span signature;
-    if (handoff->opaque.data == NULL && handoff->endpoint.data == NULL) {
-        return 0;
-    }
-    if (serve->parts.auth_key.size == 0) {
-        if (is_strict) {
-            return refuse(why, 403,
-                          "hand-offs need an auth key on this worker "
-                          "(--auth-key-file, or strict_internal_auth: false)");
-        }
-        warn_auth(serve);
-        return 0;
-    }
-    if (!http_exchange_header(request->exchange, "x-trtllm-disagg-auth",
-                              &signature)) {
-        if (is_strict) {
-            return refuse(why, 401, "x-trtllm-disagg-auth: is required");
-        }
-        warn_auth(serve);
-        return 0;
-    }
-    return api_sign_verify(serve->parts.auth_key, handoff->endpoint,
-                           handoff->opaque, signature)
-               ? 0
-               : refuse(why, 403, "x-trtllm-disagg-auth: does not match");
-}
 
 static int check_context(struct serve_request *request, struct why *why)
 {
@@ -64,8 +15,8 @@ static int check_context(struct serve_request *request, struct why *why)
     request->kind = ENGINE_CONTEXT_ONLY;
     request->is_generation_first = handoff->schedule_style != 0;
     if (!handoff->has_disagg_id) {
-        return refuse(why, 400,
-                      "disaggregated_params.disagg_request_id: is required");
+        return serve_refuse(
+            why, 400, "disaggregated_params.disagg_request_id: is required");
     }
     request->rid = handoff->disagg_id;
     return 0;
@@ -87,10 +38,11 @@ static int check_seal(const struct serve_request *request,
     if (api_opaque_is_sealed(request->serve->parts.auth_key, &sealed, opaque)) {
         return 0;
     }
-    return refuse(why, 400,
-                  "disaggregated_params.encoded_opaque_state: was made for "
-                  "other token ids, first tokens or cache_salt, or under "
-                  "another auth key");
+    return serve_refuse(
+        why, 400,
+        "disaggregated_params.encoded_opaque_state: was made for "
+        "other token ids, first tokens or cache_salt, or under "
+        "another auth key");
 }
 
 /* The transfer cuts the blocks of one side into those of the other. */
@@ -110,9 +62,10 @@ static int check_opaque(struct serve_request *request, struct why *why)
         return 400;
     }
     if (opaque.rid != request->rid) {
-        return refuse(why, 400,
-                      "disaggregated_params.encoded_opaque_state: belongs to "
-                      "another request id");
+        return serve_refuse(
+            why, 400,
+            "disaggregated_params.encoded_opaque_state: belongs to "
+            "another request id");
     }
     if (!do_blocks_fit(opaque.tokens_per_block, config->tokens_per_block) ||
         opaque.kv_type != 0) {
@@ -177,21 +130,22 @@ static int check_answer(struct serve_request *request, struct why *why)
 {
     const struct api_handoff *handoff = &request->body.handoff;
     if (handoff->first_token_count == 0) {
-        return refuse(why, 400,
-                      "disaggregated_params.first_gen_tokens: is required, "
-                      "unless schedule_style is 1 (generation_first)");
+        return serve_refuse(
+            why, 400,
+            "disaggregated_params.first_gen_tokens: is required, "
+            "unless schedule_style is 1 (generation_first)");
     }
     if (handoff->opaque.data == NULL || handoff->endpoint.data == NULL) {
-        return refuse(why, 400,
-                      "disaggregated_params: encoded_opaque_state and "
-                      "ctx_info_endpoint are required");
+        return serve_refuse(why, 400,
+                            "disaggregated_params: encoded_opaque_state and "
+                            "ctx_info_endpoint are required");
     }
     if (request->body.truncate_prompt_tokens > 0) {
         request->body.truncate_prompt_tokens = 0; /* the ids are cut already */
     }
     if (api_handoff_rid(handoff, &request->rid) != OK) {
-        return refuse(why, 400,
-                      "disaggregated_params.ctx_request_id: is required");
+        return serve_refuse(why, 400,
+                            "disaggregated_params.ctx_request_id: is required");
     }
     int status = take_endpoint(request, why);
     if (status == 0) {
@@ -206,27 +160,29 @@ static int check_no_answer(struct serve_request *request, struct why *why)
 {
     const struct api_handoff *handoff = &request->body.handoff;
     if (handoff->first_token_count > 0) {
-        return refuse(why, 400,
-                      "disaggregated_params.first_gen_tokens: must be absent "
-                      "when schedule_style is 1 (generation_first)");
+        return serve_refuse(
+            why, 400,
+            "disaggregated_params.first_gen_tokens: must be absent "
+            "when schedule_style is 1 (generation_first)");
     }
     if (handoff->opaque.data != NULL) {
-        return refuse(why, 400,
-                      "disaggregated_params.encoded_opaque_state: must be "
-                      "absent when schedule_style is 1 (generation_first)");
+        return serve_refuse(
+            why, 400,
+            "disaggregated_params.encoded_opaque_state: must be "
+            "absent when schedule_style is 1 (generation_first)");
     }
     if (handoff->endpoint.data == NULL) {
-        return refuse(why, 400,
-                      "disaggregated_params.ctx_info_endpoint: is required");
+        return serve_refuse(
+            why, 400, "disaggregated_params.ctx_info_endpoint: is required");
     }
     if (!handoff->has_disagg_id) {
-        return refuse(why, 400,
-                      "disaggregated_params.disagg_request_id: is required");
+        return serve_refuse(
+            why, 400, "disaggregated_params.disagg_request_id: is required");
     }
     if (handoff->has_ctx_id && handoff->ctx_id != handoff->disagg_id) {
-        return refuse(why, 400,
-                      "disaggregated_params.ctx_request_id: must be the "
-                      "disagg_request_id when schedule_style is 1");
+        return serve_refuse(why, 400,
+                            "disaggregated_params.ctx_request_id: must be the "
+                            "disagg_request_id when schedule_style is 1");
     }
     request->rid = handoff->disagg_id;
     return take_endpoint(request, why);
@@ -238,9 +194,9 @@ static int check_generation(struct serve_request *request, struct why *why)
     request->kind = ENGINE_GENERATION_ONLY;
     request->is_generation_first = handoff->schedule_style != 0;
     if (request->body.echo && request->body.logprob_count >= 0) {
-        return refuse(why, 400,
-                      "echo: with logprobs is not supported for "
-                      "generation_only");
+        return serve_refuse(why, 400,
+                            "echo: with logprobs is not supported for "
+                            "generation_only");
     }
     return request->is_generation_first ? check_no_answer(request, why)
                                         : check_answer(request, why);
@@ -256,7 +212,7 @@ int serve_handoff_check(struct serve_request *request, struct why *why)
                        no_handoff));
         return 400;
     }
-    int status = check_signature(request, why);
+    int status = serve_auth_leg(request, why);
     if (status != 0) {
         return status;
     }
@@ -315,6 +271,13 @@ void serve_abort(struct serve *serve, struct http_exchange *exchange)
                                 .message = why.text,
                                 .param = "disagg_request_id",
                             });
+        return;
+    }
+    int status = serve_auth_abort(serve, exchange, rid, &why);
+    if (status != 0) {
+        serve_reply_failure(
+            serve, exchange,
+            &(struct serve_failure){.status = status, .message = why.text});
         return;
     }
     struct serve_request *request =

@@ -154,6 +154,18 @@ int serve_check_model(const struct serve *serve, struct span model,
 void serve_on_text(void *context, struct serve_text_job *job);
 void serve_abort(struct serve *serve, struct http_exchange *exchange);
 
+/* serve/auth.c: who may send legs and aborts. Each gives 0, or the status of
+ * the refusal with `why`. */
+int serve_auth_leg(struct serve_request *request, struct why *why);
+int serve_auth_abort(struct serve *serve, struct http_exchange *exchange,
+                     int64_t id, struct why *why);
+/* What the head of an abort decides, before its body is read. */
+int serve_auth_abort_head(struct serve *serve,
+                          const struct http_exchange *exchange,
+                          struct why *why);
+/* `status`, with the text for it. */
+int serve_refuse(struct why *why, int status, const char *text);
+
 /* serve/handoff.c: what a leg must carry. The status of the failure, or 0. */
 int serve_handoff_check(struct serve_request *request, struct why *why);
 

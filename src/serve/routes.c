@@ -144,6 +144,7 @@ static const struct route *admit_head(struct serve *serve,
 {
     char allow[32];
     struct why why = {{0}};
+    int status;
     struct span method = http_exchange_method(exchange);
     const struct route *route =
         find_route(http_exchange_path(exchange), method, allow);
@@ -161,6 +162,11 @@ static const struct route *admit_head(struct serve *serve,
         refuse_type(serve, exchange, &why);
     } else if (serve->is_draining && !route->is_light) {
         refuse_draining(serve, exchange);
+    } else if (route->handle == serve_abort &&
+               (status = serve_auth_abort_head(serve, exchange, &why)) != 0) {
+        serve_reply_failure(
+            serve, exchange,
+            &(struct serve_failure){.status = status, .message = why.text});
     } else {
         return route;
     }

@@ -155,7 +155,8 @@ test('clients that say nothing', async () => {
 async function contextLeg() {
   const id = nextId++;
   const body = { model: 'demo', prompt: PROBE.prompt, max_tokens: 4, temperature: 0 };
-  const { status, json, text } = await post(context.port, '/v1/completions', { ...body, disaggregated_params: { request_type: 'context_only', disagg_request_id: id } });
+  const context_only = { request_type: 'context_only', disagg_request_id: id };
+  const { status, json, text } = await post(context.port, '/v1/completions', { ...body, disaggregated_params: context_only }, { headers: { 'x-baton-disagg-auth': wire.signLeg(KEY, context_only) } });
   assert.equal(status, 200, text);
   const params = { ...json.choices[0].disaggregated_params, request_type: 'generation_only', schedule_style: 0 };
   delete body.prompt;
@@ -163,7 +164,11 @@ async function contextLeg() {
 }
 
 async function abort(id) {
-  for (const worker of [context, generation]) await post(worker.port, '/v1/disagg/abort', { disagg_request_id: id });
+  const headers = { 'x-baton-disagg-auth': wire.signAbort(KEY, id) };
+  for (const worker of [context, generation]) {
+    const { status } = await post(worker.port, '/v1/disagg/abort', { disagg_request_id: id }, { headers });
+    assert.ok(status === 200 || status === 404, `an abort was answered with ${status}`);
+  }
 }
 
 test('generation legs that are forged, damaged or stale', async () => {

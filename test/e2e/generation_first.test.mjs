@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import http from 'node:http';
+import { signLeg } from './badinput/wire.mjs';
 import { argsOf, children, generate, get, metric, post, request, route, sleep, until, up } from './lib/cluster.mjs';
 import { generateAll, prompts, runAll } from './lib/prompts.mjs';
 
@@ -108,6 +109,8 @@ test('both legs of sixty requests meet under one id', async () => {
       assert.equal(context.body.disaggregated_params.request_type, 'context_only');
       assert.equal(context.body.disaggregated_params.schedule_style, 1);
       assert.equal(context.body.stream, false);
+      assert.equal(generation.headers['x-baton-disagg-auth'], signLeg('secret', { ...generation.body.disaggregated_params, ctx_request_id: id, disagg_request_id: id }));
+      assert.equal(context.headers['x-baton-disagg-auth'], signLeg('secret', { ...context.body.disaggregated_params, disagg_request_id: id }));
       assert.equal(context.headers['x-trtllm-disagg-auth'], undefined);
       assert.equal(context.body.prompt, generation.body.prompt);
     }

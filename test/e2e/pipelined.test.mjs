@@ -3,11 +3,11 @@
 // answer is that of one process.
 import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
-import crypto from 'node:crypto';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { signAbort, signLeg } from './badinput/wire.mjs';
 import { build, get, metric, post, serve, until } from './lib/cluster.mjs';
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
@@ -21,7 +21,6 @@ before(() => {
 after(() => fs.rmSync(folder, { recursive: true }));
 
 const secret = () => fs.readFileSync(key, 'utf8').trim();
-const sign = (endpoint) => `sha256=${crypto.createHmac('sha256', secret()).update(`{"ctx_info_endpoint":"${endpoint}","encoded_opaque_state":null}`).digest('hex')}`;
 let rid = 1099511627776 + Date.now() % 1000000;
 
 async function pair(args = [], options = {}) {
@@ -31,11 +30,11 @@ async function pair(args = [], options = {}) {
   return { context, generation, model: info.model, endpoint: info.disaggregated_params.ctx_info_endpoint[0] };
 }
 
+const signed = (header) => ({ headers: { 'x-baton-disagg-auth': header } });
+const leg = (port, model, body, params) => post(port, '/v1/completions', { model, ...body, disaggregated_params: params }, signed(signLeg(secret(), params)));
 const legs = (pair, id, body) => ({
-  context: () => post(pair.context.port, '/v1/completions', { model: pair.model, ...body, stream: false, disaggregated_params: { request_type: 'context_only', disagg_request_id: id, schedule_style: 1 } }),
-  generation: () => post(pair.generation.port, '/v1/completions',
-    { model: pair.model, ...body, disaggregated_params: { request_type: 'generation_only', ctx_request_id: id, disagg_request_id: id, schedule_style: 1, ctx_info_endpoint: [pair.endpoint] } },
-    { headers: { 'x-trtllm-disagg-auth': sign(pair.endpoint) } }),
+  context: () => leg(pair.context.port, pair.model, { ...body, stream: false }, { request_type: 'context_only', disagg_request_id: id, schedule_style: 1 }),
+  generation: () => leg(pair.generation.port, pair.model, body, { request_type: 'generation_only', ctx_request_id: id, disagg_request_id: id, schedule_style: 1, ctx_info_endpoint: [pair.endpoint] }),
 });
 
 // Both legs; the generation leg's answer is the client's.
@@ -101,7 +100,7 @@ test('an abort on either side ends both, and nothing is held', async () => {
     const both = legs(two, id, { prompt: ids(2, 40), max_tokens: 8 });
     // One leg alone waits for the other, which never comes.
     const waiting = both[side]();
-    await until('the leg is there', async () => (await post(two[side].port, '/v1/disagg/abort', { disagg_request_id: id })).status === 200);
+    await until('the leg is there', async () => (await post(two[side].port, '/v1/disagg/abort', { disagg_request_id: id }, signed(signAbort(secret(), id)))).status === 200);
     assert.notEqual((await waiting).status, 200);
   }
   await idle(two);

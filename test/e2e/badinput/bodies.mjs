@@ -217,7 +217,8 @@ export const front = [
 export const worker = [
   ...TOKENIZE.map((value) => [`tokenize ${show(value)}`, '/tokenize', body(value)]),
   ...DETOKENIZE.map((value) => [`detokenize ${show(value)}`, '/detokenize', body(value)]),
-  ...[{}, { disagg_request_id: 'x' }, { disagg_request_id: -1 }, { disagg_request_id: 1.5 }, { disagg_request_id: 4611686018427387904n }, []].map((value) => [`abort ${show(value)}`, '/v1/disagg/abort', body(value)]),
+  ...[{}, { disagg_request_id: 'x' }, { disagg_request_id: -1 }, { disagg_request_id: 1.5 }, { disagg_request_id: 4611686018427387904n }, []].map((value) => [`abort ${show(value)}`, '/v1/disagg/abort', body(value), { headers: { 'x-baton-disagg-auth': 'x' } }]),
+  ['abort without a signature', '/v1/disagg/abort', body({ disagg_request_id: 5 })],
   ...[{}, { offset: 'x' }, []].map((value) => [`steady_clock_offset ${show(value)}`, '/steady_clock_offset', body(value)]),
   ['prompt_token_ids = "x"', completions, body({ ...BASE, prompt_token_ids: 'x' })],
   ['prompt_token_ids = [-1]', completions, body({ ...BASE, prompt_token_ids: [-1] })],

@@ -1,6 +1,6 @@
 // Generation legs that are forged, damaged or stale. Each case takes the true
 // hand-off of a context leg and changes it; `key: null` leaves the leg unsigned.
-import { opaque, readOpaque, sealed, sign } from './wire.mjs';
+import { opaque, readOpaque, sealed, signForeign, signLeg } from './wire.mjs';
 
 const params = (change) => (leg) => { Object.assign(leg.body.disaggregated_params, change); };
 // As a worker that knows the key would have written it.
@@ -22,8 +22,13 @@ export const legs = [
   ['signature empty', (leg) => { leg.header = ''; }],
   ['signature without sha256=', (leg) => { leg.header = 'a'.repeat(64); }],
   ['signature cut', (leg) => { leg.header = 'sha256=abcd'; }],
-  ['signature of the other endpoint', (leg) => { leg.signed = { endpoint: 'tcp://127.0.0.1:9' }; }],
-  ['opaque state changed behind the signature', (leg) => { leg.signed = { opaque: leg.body.disaggregated_params.encoded_opaque_state }; state({ rid: 5 })(leg); }],
+  ['signature of the other endpoint', (leg) => { leg.signed = { ctx_info_endpoint: 'tcp://127.0.0.1:9' }; }],
+  ['opaque state changed behind the signature', (leg) => { leg.signed = { encoded_opaque_state: leg.body.disaggregated_params.encoded_opaque_state }; state({ rid: 5 })(leg); }],
+  ['signature of the context leg', (leg) => { leg.signed = { request_type: 'context_only' }; }],
+  ['signature of another request', (leg) => { leg.signed = { ctx_request_id: 7, disagg_request_id: 7 }; }],
+  ['signature of the other style', (leg) => { leg.signed = { schedule_style: 1 }; }],
+  ['signature in the foreign header only', (leg) => { leg.foreign = true; }],
+  ['context_only without a signature', (leg) => { leg.body.disaggregated_params = { request_type: 'context_only', disagg_request_id: 99 }; leg.key = null; }],
   ['opaque state missing', params({ encoded_opaque_state: null })],
   ['opaque state a number', params({ encoded_opaque_state: 5 })],
   ['opaque state empty', params({ encoded_opaque_state: '' })],
@@ -97,8 +102,8 @@ export const legs = [
   ['ids out of the vocabulary', (leg) => { leg.body.prompt_token_ids = leg.body.prompt_token_ids.map(() => 999999); }],
   ['one id more', (leg) => { leg.body.prompt_token_ids.push(1); }],
   ['n = 2', (leg) => { leg.body.n = 2; }],
-  ['context_only with a stream', (leg) => { leg.body.disaggregated_params = { request_type: 'context_only', disagg_request_id: 99 }; leg.body.stream = true; leg.key = null; }],
-  ['context_only without an id', (leg) => { leg.body.disaggregated_params = { request_type: 'context_only' }; leg.key = null; }],
+  ['context_only with a stream', (leg) => { leg.body.disaggregated_params = { request_type: 'context_only', disagg_request_id: 99 }; leg.body.stream = true; }],
+  ['context_only without an id', (leg) => { leg.body.disaggregated_params = { request_type: 'context_only' }; }],
   ['generation first with an opaque state', params({ schedule_style: 1, first_gen_tokens: null })],
   ['generation first without an endpoint', params({ schedule_style: 1, first_gen_tokens: null, encoded_opaque_state: null, ctx_info_endpoint: null })],
   ['generation first under two ids', params({ schedule_style: 1, first_gen_tokens: null, encoded_opaque_state: null, ctx_request_id: 5 })],
@@ -110,8 +115,7 @@ export function compose(leg, key) {
   const p = leg.body.disaggregated_params;
   let text = JSON.stringify(leg.body);
   if (leg.bigId) text = text.replace(/"ctx_request_id":[^,}]+/, `"ctx_request_id":${leg.bigId}`);
-  const first = (value) => (Array.isArray(value) ? value[0] : value);
-  const endpoint = leg.signed?.endpoint ?? first(p.ctx_info_endpoint);
-  const header = leg.header ?? (leg.key === null ? undefined : sign(leg.key ?? key, endpoint, leg.signed?.opaque ?? p.encoded_opaque_state));
-  return { text, headers: header === undefined ? {} : { 'x-trtllm-disagg-auth': header } };
+  if (leg.foreign) return { text, headers: { 'x-trtllm-disagg-auth': signForeign(key, p) } };
+  const header = leg.header ?? (leg.key === null ? undefined : signLeg(leg.key ?? key, { ...p, ...(leg.bigId && { ctx_request_id: leg.bigId }), ...leg.signed }));
+  return { text, headers: header === undefined ? {} : { 'x-baton-disagg-auth': header } };
 }

@@ -107,10 +107,19 @@ export function sealed(key, fields, ids, firstTokens, salt = '') {
   return opaque({ ...fields, seal: crypto.createHmac('sha256', key).update(text).digest().subarray(0, 16) });
 }
 
-export function sign(key, endpoint, state) {
-  const text = JSON.stringify({ ctx_info_endpoint: endpoint ?? null, encoded_opaque_state: state ?? null });
-  return `sha256=${crypto.createHmac('sha256', key).update(text).digest('hex')}`;
+const hmac = (key, text) => `sha256=${crypto.createHmac('sha256', key).update(text).digest('hex')}`;
+const first = (value) => (Array.isArray(value) ? value[0] : value);
+
+// x-baton-disagg-auth of a leg with these parameters; ids as they are written.
+export function signLeg(key, params) {
+  const text = (value) => JSON.stringify(value ?? null);
+  return hmac(key, `{"ctx_info_endpoint":${text(first(params.ctx_info_endpoint))},"ctx_request_id":${params.ctx_request_id ?? null}`
+    + `,"disagg_request_id":${params.disagg_request_id ?? null},"encoded_opaque_state":${text(params.encoded_opaque_state)}`
+    + `,"request_type":"${params.request_type}","schedule_style":${params.schedule_style ?? 0}}`);
 }
+export const signAbort = (key, id) => hmac(key, `{"disagg_request_id":${id},"request_type":"abort"}`);
+// x-trtllm-disagg-auth, which knows less.
+export const signForeign = (key, params) => hmac(key, JSON.stringify({ ctx_info_endpoint: first(params.ctx_info_endpoint) ?? null, encoded_opaque_state: params.encoded_opaque_state ?? null }));
 
 // The msgpack that our workers write.
 export function unpack(bytes) {

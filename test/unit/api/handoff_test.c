@@ -265,6 +265,83 @@ static void signatures_match_the_published_vectors(void **state)
     assert_false(api_sign_verify(key, endpoint, opaque, header));
 }
 
+static struct api_handoff signed_leg(void)
+{
+    return (struct api_handoff){
+        .type = API_REQUEST_GENERATION,
+        .has_ctx_id = true,
+        .has_disagg_id = true,
+        .ctx_id = 77,
+        .disagg_id = 42,
+        .endpoint = span_of_string(ENDPOINT),
+        .opaque = span_of_string(OPAQUE),
+    };
+}
+
+static bool is_taken(const struct api_handoff *handoff, const char *header)
+{
+    return api_sign_leg_verify(span_of_string(KEY), handoff,
+                               span_of_string(header));
+}
+
+/* [serve T103] our own header covers all that makes a leg what it is: the
+ * signature of one is good for no other, nor for an abort. The digests were
+ * made by another program over the JSON that the header says. */
+static void a_leg_is_signed_whole(void **state)
+{
+    struct span key = span_of_string(KEY);
+    struct api_handoff leg = signed_leg(), other;
+    char out[80], abort[80];
+    (void)state;
+    api_sign_leg(key, &leg, out);
+    assert_string_equal(
+        out,
+        "sha256="
+        "a1f7fdbb757e13f91d8f4dca78be4af9110ae9da12dd801a75a9898f10c2a85f");
+    assert_true(is_taken(&leg, out));
+    const struct api_handoff context = {
+        .type = API_REQUEST_CONTEXT,
+        .has_disagg_id = true,
+        .disagg_id = 42,
+        .schedule_style = 1,
+    };
+    api_sign_leg(key, &context, abort);
+    assert_string_equal(
+        abort,
+        "sha256="
+        "94146cfed7ba4fc2db438b0d3b6dfd1526e821cfb8c670c52a4751be1dbe00f2");
+    other = leg;
+    other.type = API_REQUEST_CONTEXT;
+    assert_false(is_taken(&other, out));
+    other = leg;
+    other.ctx_id = 78;
+    assert_false(is_taken(&other, out));
+    other = leg;
+    other.has_ctx_id = false;
+    assert_false(is_taken(&other, out));
+    other = leg;
+    other.disagg_id = 43;
+    assert_false(is_taken(&other, out));
+    other = leg;
+    other.schedule_style = 1;
+    assert_false(is_taken(&other, out));
+    other = leg;
+    other.endpoint = span_of_string("tcp://10.0.0.1:5001");
+    assert_false(is_taken(&other, out));
+    other = leg;
+    other.opaque = span_of(NULL, 0);
+    assert_false(is_taken(&other, out));
+    api_sign_abort(key, 42, abort);
+    assert_string_equal(
+        abort,
+        "sha256="
+        "c4f5e1fedb0c28f9a8483ad4094451afa9cddc06de71165c5527773ec7dfe39d");
+    assert_false(is_taken(&leg, abort));
+    assert_false(api_sign_abort_verify(key, 42, span_of_string(out)));
+    assert_false(api_sign_abort_verify(key, 43, span_of_string(abort)));
+    assert_true(api_sign_abort_verify(key, 42, span_of_string(abort)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +354,7 @@ int main(void)
         cmocka_unit_test(the_state_of_an_older_worker_is_named),
         cmocka_unit_test(ids_travel_as_base64),
         cmocka_unit_test(signatures_match_the_published_vectors),
+        cmocka_unit_test(a_leg_is_signed_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,8 +123,9 @@ static void assert_body(const char *body, long long id, const char *wanted)
 #define SESSION "\"conversation_params\":{\"conversation_id\":\"c1\"},"
 
 /* [serve T30 T33 T36] each worker answers only when the other one has its
- * post. Both legs byte by byte; only the generation leg is signed; the answer
- * is the generation worker's own. */
+ * post. Both legs byte by byte; both are signed; only the generation leg
+ * names an endpoint, which the foreign header is over; the answer is the
+ * generation worker's own. */
 static void a_chat_is_posted_to_both_at_once(void **state)
 {
     const struct http_header headers[] = {{"x-session-id", "c1"}, {0}};
@@ -160,6 +161,8 @@ static void a_chat_is_posted_to_both_at_once(void **state)
              span_of(NULL, 0), wanted);
     assert_string_equal(c.gen.auth[0], wanted);
     assert_string_equal(c.ctx.auth[0], "");
+    assert_true(mock_is_signed(&c.ctx, 0, "secret"));
+    assert_true(mock_is_signed(&c.gen, 0, "secret"));
     assert_true(atoi(c.gen.deadline[0]) > 100000);
     assert_true(atoi(c.ctx.deadline[0]) > 100000);
     turn_until_idle(&c);

@@ -85,8 +85,8 @@ static void assert_context_body(const char *body, const char *before,
     assert_string_equal(strchr(body + strlen(before), ','), after);
 }
 
-/* [serve T24 T25 T36] both legs byte by byte; the answer is clean and its
- * usage is the context worker's. */
+/* [serve T24 T25 T36] both legs byte by byte, and signed so that our workers
+ * take them; the answer is clean and its usage is the context worker's. */
 static void a_chat_takes_two_legs(void **state)
 {
     struct mock_cluster c;
@@ -100,6 +100,7 @@ static void a_chat_takes_two_legs(void **state)
     const struct http_header headers[] = {{"x-session-id", "c1"},
                                           {"x-trtllm-evil", "1"},
                                           {"x-trtllm-disagg-auth", "forged"},
+                                          {"x-baton-disagg-auth", "forged"},
                                           {0}};
     mock_send(&c, "POST", "/v1/chat/completions", CHAT, headers, &reply);
     mock_turns(&c, &reply.is_over, 5000);
@@ -121,6 +122,8 @@ static void a_chat_takes_two_legs(void **state)
         c.gen.auth[0], "sha256=2c855337a244b082618df980f3ca112bdd1d90f76609d813"
                        "aef90813a9cf64b9");
     assert_string_equal(c.ctx.auth[0], "");
+    assert_true(mock_is_signed(&c.ctx, 0, "secret"));
+    assert_true(mock_is_signed(&c.gen, 0, "secret"));
     assert_string_equal(c.ctx.evil[0], "");
     assert_true(atoi(c.gen.deadline[0]) > 100000);
     assert_int_equal(reply.status, 200);

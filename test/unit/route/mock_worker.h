@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "api/handoff.h"
 #include "base/buf.h"
 #include "http/client.h"
 #include "http/server.h"
@@ -45,11 +46,13 @@ struct mock_worker {
     int post_count;
     char *bodies[MOCK_NOTE_MAX];
     char auth[MOCK_NOTE_MAX][128];
+    char own_auth[MOCK_NOTE_MAX][128];
     char deadline[MOCK_NOTE_MAX][32];
     char evil[MOCK_NOTE_MAX][32];
     int abort_cuts; /* so many are torn before they are answered */
     int abort_count;
     char aborts[MOCK_NOTE_MAX][64];
+    char abort_auth[128]; /* of the last one */
     int gone_count;
     /* Answers post n only once the other worker has its own post n; or only
      * when it is released. The exchange that waits: */
@@ -96,6 +99,22 @@ static inline void mock_play(struct http_exchange *exchange,
     }
 }
 
+/* Does the post's own header hold, as a worker with the key would read it? */
+static inline bool mock_is_signed(const struct mock_worker *worker, int at,
+                                  const char *key)
+{
+    struct why why;
+    struct api_object object;
+    struct api_handoff handoff;
+    struct span body = span_of_string(worker->bodies[at]);
+    assert_int_equal(api_scan(body, &why, &object), OK);
+    const struct api_member *params = api_find(&object, "disaggregated_params");
+    assert_non_null(params);
+    assert_int_equal(api_handoff_read(params->value, &why, &handoff), OK);
+    return api_sign_leg_verify(span_of_string(key), &handoff,
+                               span_of_string(worker->own_auth[at]));
+}
+
 static inline void mock_release(struct mock_worker *worker)
 {
     if (worker->held != NULL) {
@@ -121,6 +140,8 @@ static inline void mock_on_post(struct mock_worker *worker,
     if (at < MOCK_NOTE_MAX) {
         worker->bodies[at] = strndup((const char *)body.data, body.size);
         mock_note_header(exchange, "x-trtllm-disagg-auth", worker->auth[at],
+                         128);
+        mock_note_header(exchange, "x-baton-disagg-auth", worker->own_auth[at],
                          128);
         mock_note_header(exchange, "x-baton-deadline-ms", worker->deadline[at],
                          32);
@@ -163,6 +184,8 @@ static inline void mock_on_request(void *context,
     if (span_equals_string(path, "/v1/disagg/abort")) {
         snprintf(worker->aborts[worker->abort_count++ % MOCK_NOTE_MAX], 64,
                  "%.*s", (int)body.size, (const char *)body.data);
+        mock_note_header(exchange, "x-baton-disagg-auth", worker->abort_auth,
+                         128);
         if (worker->abort_cuts > 0) {
             worker->abort_cuts--;
             http_exchange_cut(exchange);

@@ -1,9 +1,27 @@
 #include "world.h"
 
+#include <inttypes.h>
+
 #include "api/handoff.h"
 
 #define JSON "Content-Type: application/json\r\n"
 #define RID "4611686018427387905"
+
+/* Posts the body of a leg, signed as it is. */
+static struct client *send_signed(struct world *world, const char *body)
+{
+    char headers[512], signature[80];
+    struct api_handoff handoff;
+    struct api_object object;
+    struct why why;
+    assert_int_equal(api_scan(span_of_string(body), &why, &object), OK);
+    const struct api_member *params = api_find(&object, "disaggregated_params");
+    assert_int_equal(api_handoff_read(params->value, &why, &handoff), OK);
+    api_sign_leg(world->parts.auth_key, &handoff, signature);
+    snprintf(headers, sizeof(headers), JSON "x-baton-disagg-auth: %s\r\n",
+             signature);
+    return client_send(world, "POST", "/v1/completions", headers, body);
+}
 
 /* Proof: a context leg's answer has what the generation leg needs: the id it
  * was given, first tokens, the state and where to pull from. [serve T19] the
@@ -11,8 +29,8 @@
 static void a_context_leg_answers_with_the_handoff(void **state)
 {
     struct world *world = *state;
-    struct client *client = client_post(
-        world, "/v1/completions",
+    struct client *client = send_signed(
+        world,
         "{\"model\":\"stem\",\"prompt\":\"ab\",\"stream\":false,"
         "\"stream_options\":null,\"disaggregated_params\":{\"request_type\":"
         "\"context_only\",\"disagg_request_id\":" RID ","
@@ -52,8 +70,8 @@ static void a_context_leg_answers_with_the_handoff(void **state)
 static void n_choices_are_handed_over_together(void **state)
 {
     struct world *world = *state;
-    struct client *client = client_post(
-        world, "/v1/completions",
+    struct client *client = send_signed(
+        world,
         "{\"model\":\"stem\",\"prompt\":[5],\"n\":2,\"disaggregated_params\":"
         "{\"request_type\":\"context_only\",\"disagg_request_id\":9}}");
     struct engine_request *made = world_submitted(world);
@@ -122,10 +140,18 @@ static struct client *send_leg(struct world *world, const struct leg *leg)
     struct buf opaque;
     buf_init(&opaque, 1024);
     add_state(leg, &opaque);
-    api_sign(span_of_string(leg->key), span_of_string("tcp://10.0.0.1:5000"),
-             buf_span(&opaque), signature);
+    const struct api_handoff handoff = {
+        .type = API_REQUEST_GENERATION,
+        .has_ctx_id = true,
+        .has_disagg_id = true,
+        .ctx_id = 5,
+        .disagg_id = 5,
+        .endpoint = span_of_string("tcp://10.0.0.1:5000"),
+        .opaque = buf_span(&opaque),
+    };
+    api_sign_leg(span_of_string(leg->key), &handoff, signature);
     snprintf(headers, sizeof(headers), JSON "%s%s%s",
-             leg->without_header ? "" : "x-trtllm-disagg-auth: ",
+             leg->without_header ? "" : "x-baton-disagg-auth: ",
              leg->without_header ? ""
              : leg->signature    ? leg->signature
                                  : signature,
@@ -174,7 +200,7 @@ static void a_generation_leg_must_be_signed(void **state)
     engine_request_free(made);
     assert_int_equal(world_command(world).kind, ENGINE_CANCEL);
     leg.without_header = true;
-    leg_refused(world, &leg, 401, "x-trtllm-disagg-auth");
+    leg_refused(world, &leg, 401, "x-baton-disagg-auth: is required");
     leg = good_leg();
     leg.key = "other";
     leg_refused(world, &leg, 403, "does not match");
@@ -271,18 +297,14 @@ static void a_leg_that_does_not_fit_is_refused(void **state)
 static struct client *send_early(struct world *world, const char *params,
                                  const char *extra, bool is_signed)
 {
-    char headers[512], body[1024], signature[80];
-    api_sign(span_of_string("secret"), span_of_string("tcp://10.0.0.1:5000"),
-             span_of(NULL, 0), signature);
-    snprintf(headers, sizeof(headers), JSON "%s%s%s",
-             is_signed ? "x-trtllm-disagg-auth: " : "",
-             is_signed ? signature : "", is_signed ? "\r\n" : "");
+    char body[1024];
     snprintf(body, sizeof(body),
              "{\"model\":\"stem\",\"prompt\":\"ab\"%s,"
              "\"disaggregated_params\":{\"request_type\":\"generation_only\","
              "\"schedule_style\":1%s}}",
              extra, params);
-    return client_send(world, "POST", "/v1/completions", headers, body);
+    return is_signed ? send_signed(world, body)
+                     : client_post(world, "/v1/completions", body);
 }
 
 #define EARLY                                          \
@@ -320,8 +342,8 @@ static void a_generation_first_leg_takes_its_first_token_from_the_engine(
 static void a_generation_first_context_leg_answers_as_usual(void **state)
 {
     struct world *world = *state;
-    struct client *client = client_post(
-        world, "/v1/completions",
+    struct client *client = send_signed(
+        world,
         "{\"model\":\"stem\",\"prompt\":\"ab\",\"disaggregated_params\":{"
         "\"request_type\":\"context_only\",\"disagg_request_id\":9,"
         "\"schedule_style\":\"generation_first\"}}");
@@ -499,13 +521,22 @@ static void a_handoff_that_came_too_late_is_computed_here(void **state)
     engine_request_free(again);
 }
 
+static struct client *send_abort(struct world *world, int64_t id)
+{
+    char headers[256], body[128], signature[80];
+    api_sign_abort(world->parts.auth_key, id, signature);
+    snprintf(headers, sizeof(headers), JSON "x-baton-disagg-auth: %s\r\n",
+             signature);
+    snprintf(body, sizeof(body), "{\"disagg_request_id\":%" PRId64 "}", id);
+    return client_send(world, "POST", "/v1/disagg/abort", headers, body);
+}
+
 /* Proof: an abort goes to the engine by its rid, and its word comes back. */
 static void an_abort_is_answered_by_the_engine(void **state)
 {
     struct world *world = *state;
     for (int found = 0; found < 2; found++) {
-        struct client *client = client_post(world, "/v1/disagg/abort",
-                                            "{\"disagg_request_id\":" RID "}");
+        struct client *client = send_abort(world, INT64_C(4611686018427387905));
         struct engine_command command = world_command(world);
         assert_int_equal(command.kind, ENGINE_ABORT_RID);
         assert_true(command.rid == INT64_C(4611686018427387905));
@@ -516,7 +547,8 @@ static void an_abort_is_answered_by_the_engine(void **state)
         assert_int_equal(client_status(client), found ? 200 : 404);
         client_close(client);
     }
-    world_answers(world, "POST", "/v1/disagg/abort", JSON,
+    world_answers(world, "POST", "/v1/disagg/abort",
+                  JSON "x-baton-disagg-auth: x\r\n",
                   "{\"disagg_request_id\":\"5\"}", 400, "integer");
 }
 
@@ -524,11 +556,10 @@ static void an_abort_is_answered_by_the_engine(void **state)
 static void first_logprobs_cross_with_the_handoff(void **state)
 {
     struct world *world = *state;
-    struct client *client = client_post(
-        world, "/v1/completions",
-        "{\"model\":\"stem\",\"prompt\":[5],\"logprobs\":0,"
-        "\"disaggregated_params\":{\"request_type\":\"context_only\","
-        "\"disagg_request_id\":9}}");
+    struct client *client = send_signed(
+        world, "{\"model\":\"stem\",\"prompt\":[5],\"logprobs\":0,"
+               "\"disaggregated_params\":{\"request_type\":\"context_only\","
+               "\"disagg_request_id\":9}}");
     struct engine_request *made = world_submitted(world);
     world_say(world, made->id, 0, 0, "H");
     world_finish(world, made->id, 0, ENGINE_FINISH_HANDOFF, 0);
