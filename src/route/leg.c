@@ -82,6 +82,9 @@ enum route_verdict route_leg_judge(struct route_leg *leg,
     if (leg->is_retry_off || leg->has_passed_on) {
         return ROUTE_VERDICT_FAIL;
     }
+    if (leg->kind != ROUTE_LEG_WHOLE && route_outcome_is_conflict(outcome)) {
+        return ROUTE_VERDICT_RENEW;
+    }
     return leg->kind == ROUTE_LEG_GENERATION ? judge_generation(leg, outcome)
                                              : judge_context(leg, outcome);
 }
@@ -89,15 +92,21 @@ enum route_verdict route_leg_judge(struct route_leg *leg,
 bool route_outcome_is_possibly_delivered(const struct route_outcome *outcome)
 {
     return outcome->end != HTTP_CALL_REFUSED &&
-           outcome->end != HTTP_CALL_UNDELIVERED && !outcome->is_not_accepted;
+           outcome->end != HTTP_CALL_UNDELIVERED && !outcome->is_not_accepted &&
+           !route_outcome_is_conflict(outcome);
+}
+
+bool route_outcome_is_conflict(const struct route_outcome *outcome)
+{
+    return outcome->end == HTTP_CALL_COMPLETE && outcome->status == 409;
 }
 
 int route_outcome_status(const struct route_outcome *outcome)
 {
     switch (outcome->end) {
     case HTTP_CALL_COMPLETE:
-        if (outcome->is_handoff_refused) {
-            return 502;
+        if (outcome->is_handoff_refused || outcome->status == 409) {
+            return 502; /* the client has named no id */
         }
         return outcome->status >= 400 && outcome->status < 600 ? outcome->status
                                                                : 502;

@@ -39,6 +39,7 @@ enum route_verdict {
     ROUTE_VERDICT_GOOD,
     ROUTE_VERDICT_RETRY,
     ROUTE_VERDICT_RESTART, /* the hand-off is lost: a new context leg */
+    ROUTE_VERDICT_RENEW, /* the id is taken there: all again, under a new one */
     ROUTE_VERDICT_PROBE, /* possibly delivered: is the worker gone? */
     ROUTE_VERDICT_FAIL
 };
@@ -50,6 +51,9 @@ enum route_verdict route_leg_judge(struct route_leg *leg,
                                    const struct route_outcome *outcome);
 /* True when the worker may hold the request: its KV may be pinned. */
 bool route_outcome_is_possibly_delivered(const struct route_outcome *outcome);
+/* The worker says that another request has the id: what is held under it there
+ * is not ours. */
+bool route_outcome_is_conflict(const struct route_outcome *outcome);
 /* The status a client sees for an outcome that failed. */
 int route_outcome_status(const struct route_outcome *outcome);
 const char *route_outcome_message(const struct route_outcome *outcome);

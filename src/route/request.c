@@ -55,6 +55,28 @@ static void on_good_end(struct route_step *step)
     route_step_done(step);
 }
 
+/* The whole request once more, at once or after a probe; false: it has had its
+ * second try. */
+static bool begin_again(struct route_step *step, enum route_verdict verdict,
+                        int32_t server)
+{
+    struct route_request *request = step->request;
+    if (verdict == ROUTE_VERDICT_RENEW) {
+        return route_step_renew(step);
+    }
+    if (!route_step_may_restart(request)) {
+        return false;
+    }
+    if (verdict == ROUTE_VERDICT_PROBE) {
+        route_step_act(
+            step, (struct route_action){ROUTE_ACTION_PROBE, .server = server});
+        return true;
+    }
+    request->failed = ROUTE_NO_SERVER;
+    route_step_restart(step);
+    return true;
+}
+
 static void on_leg_end(struct route_step *step)
 {
     struct route_request *request = step->request;
@@ -68,7 +90,9 @@ static void on_leg_end(struct route_step *step)
         return;
     }
     request->outcome = *outcome;
-    switch (route_leg_judge(&request->leg, outcome)) {
+    route_step_disown(request, request->leg.kind, outcome);
+    enum route_verdict verdict = route_leg_judge(&request->leg, outcome);
+    switch (verdict) {
     case ROUTE_VERDICT_GOOD:
         on_good_end(step);
         return;
@@ -76,16 +100,9 @@ static void on_leg_end(struct route_step *step)
         route_step_retry(step, server);
         return;
     case ROUTE_VERDICT_RESTART:
-        if (route_step_may_restart(request)) {
-            request->failed = ROUTE_NO_SERVER;
-            route_step_restart(step);
-            return;
-        }
-        break;
+    case ROUTE_VERDICT_RENEW:
     case ROUTE_VERDICT_PROBE:
-        if (route_step_may_restart(request)) {
-            route_step_act(step, (struct route_action){ROUTE_ACTION_PROBE,
-                                                       .server = server});
+        if (begin_again(step, verdict, server)) {
             return;
         }
         break;

@@ -61,6 +61,7 @@ struct route_request {
     bool holds_kv; /* a context worker may hold KV for `id` */
     bool gen_may_hold; /* a generation worker may wait for `id` */
     uint32_t restarts;
+    bool has_renewed; /* its id was taken once already */
     struct route_leg leg; /* the one under way; a pair has one budget */
     struct route_outcome outcome; /* of the last leg that failed */
 };

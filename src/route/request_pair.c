@@ -111,10 +111,15 @@ static void fail(struct route_step *step, enum route_leg_kind which,
     request->leg.kind = which;
     request->outcome = *outcome;
     route_pair_cancel(step);
+    route_step_disown(request, which, outcome);
     enum route_verdict verdict = route_leg_judge(&request->leg, outcome);
     if (verdict == ROUTE_VERDICT_RETRY) {
         route_step_retry(step, route_step_server_of_leg(request));
-    } else if (!try_restart(step, verdict)) {
+        return;
+    }
+    bool goes_on = verdict == ROUTE_VERDICT_RENEW ? route_step_renew(step)
+                                                  : try_restart(step, verdict);
+    if (!goes_on) {
         route_step_fail_outcome(step, outcome);
     }
 }

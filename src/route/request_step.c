@@ -196,6 +196,28 @@ bool route_step_may_restart(const struct route_request *request)
            request->restarts < ROUTE_FULL_RESTARTS_MAX;
 }
 
+void route_step_disown(struct route_request *request, enum route_leg_kind kind,
+                       const struct route_outcome *outcome)
+{
+    bool is_other = route_outcome_is_conflict(outcome);
+    request->holds_kv &= !is_other || kind != ROUTE_LEG_CONTEXT;
+    request->gen_may_hold &= !is_other || kind != ROUTE_LEG_GENERATION;
+}
+
+bool route_step_renew(struct route_step *step)
+{
+    struct route_request *request = step->request;
+    if (request->has_renewed) {
+        return false;
+    }
+    request->has_renewed = true;
+    request->failed = ROUTE_NO_SERVER;
+    route_step_abort_hand_off(step);
+    request->state = ROUTE_STATE_RESTART;
+    route_step_place_first(step, step->event->id);
+    return true;
+}
+
 void route_step_place_generation(struct route_step *step)
 {
     struct route_request *request = step->request;

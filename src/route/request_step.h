@@ -24,6 +24,11 @@ void route_step_fail_outcome(struct route_step *step,
 void route_step_place_first(struct route_step *step, int64_t id);
 void route_step_restart(struct route_step *step);
 bool route_step_may_restart(const struct route_request *request);
+/* What a server that says the id is taken holds under it: not ours to abort. */
+void route_step_disown(struct route_request *request, enum route_leg_kind kind,
+                       const struct route_outcome *outcome);
+/* All again under a new id; false: it has been once already. */
+bool route_step_renew(struct route_step *step);
 void route_step_place_generation(struct route_step *step);
 void route_step_place_again(struct route_step *step);
 bool route_step_has_other(const struct route_step *step);

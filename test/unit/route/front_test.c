@@ -375,6 +375,30 @@ static void a_worker_error_keeps_its_status(void **state)
     mock_end(&c);
 }
 
+/* [serve T79] the id of the first post is taken there: a second one has another
+ * id, and nobody aborts what is under the first. */
+static void a_taken_id_is_posted_anew(void **state)
+{
+    struct mock_cluster c;
+    struct mock_reply reply;
+    (void)state;
+    mock_prepare(&c);
+    c.config.max_retries = 0;
+    mock_add(&c.ctx, (struct mock_step){
+                         .status = 409,
+                         .body = "{\"message\":\"request is here already\"}"});
+    mock_add(&c.ctx, (struct mock_step){.body = CTX_CHAT});
+    mock_add(&c.gen, (struct mock_step){.body = GEN_CHAT});
+    begin(&c);
+    mock_ask(&c, "POST", "/v1/chat/completions", CHAT, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_int_equal(c.ctx.post_count, 2);
+    assert_string_not_equal(c.ctx.bodies[0], c.ctx.bodies[1]);
+    assert_int_equal(c.ctx.abort_count + c.gen.abort_count, 0);
+    buf_finish(&reply.body);
+    mock_end(&c);
+}
+
 /* What only the hand-off can be at fault for is no client's error, and its words
  * name fields that the client never sent. */
 static void a_refused_hand_off_is_a_502(void **state)
@@ -1050,6 +1074,7 @@ int main(void)
         cmocka_unit_test(an_empty_stream_is_a_502),
         cmocka_unit_test(a_worker_error_keeps_its_status),
         cmocka_unit_test(a_refused_hand_off_is_a_502),
+        cmocka_unit_test(a_taken_id_is_posted_anew),
         cmocka_unit_test(without_workers_the_answer_is_503),
         cmocka_unit_test(internal_fields_are_refused),
         cmocka_unit_test(a_torn_abort_is_said_again),

@@ -91,6 +91,24 @@ static void nothing_is_retried_when_off_or_begun(void **state)
     }
 }
 
+/* An id that is taken is no reason to abort anything, nor the client's fault. */
+static void a_taken_id_asks_for_a_new_one(void **state)
+{
+    (void)state;
+    const struct route_outcome taken = status(409);
+    for (int kind = ROUTE_LEG_CONTEXT; kind <= ROUTE_LEG_WHOLE; kind++) {
+        struct route_leg leg =
+            route_leg_of((enum route_leg_kind)kind, 1, false);
+        assert_int_equal(route_leg_judge(&leg, &taken),
+                         kind == ROUTE_LEG_WHOLE ? ROUTE_VERDICT_FAIL
+                                                 : ROUTE_VERDICT_RENEW);
+        leg.is_retry_off = true;
+        assert_int_equal(route_leg_judge(&leg, &taken), ROUTE_VERDICT_FAIL);
+    }
+    assert_false(route_outcome_is_possibly_delivered(&taken));
+    assert_int_equal(route_outcome_status(&taken), 502);
+}
+
 /* A hand-off refused between our processes keeps its status for the verdict, so
  * that it is not tried again, and is a 502 to the client. */
 static void a_refused_hand_off_is_not_tried_again(void **state)
@@ -110,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refused_hand_off_is_not_tried_again),
+        cmocka_unit_test(a_taken_id_asks_for_a_new_one),
         cmocka_unit_test(context_legs_follow_their_table),
         cmocka_unit_test(generation_legs_are_posted_again_only_undelivered),
         cmocka_unit_test(nothing_is_retried_when_off_or_begun),

@@ -242,6 +242,21 @@ static void a_retry_takes_both_legs_and_a_new_id(void **state)
                  "+gen 3 #101; +ctx 1 #101; ");
 }
 
+/* An id that one side has already: both again under a new one, once. The side
+ * that has it keeps what it has, the other one is told. */
+static void a_taken_id_takes_both_legs_along(void **state)
+{
+    (void)state;
+    begin(false, 0);
+    send(ROUTE_EVENT_START);
+    end_gen(HTTP_CALL_COMPLETE, 409);
+    assert_trace("+gen 2 #100; +ctx 0 #100; cancel; abort 0 #100; "
+                 "+gen 3 #101; +ctx 1 #101; ");
+    trace[0] = 0;
+    end_ctx(HTTP_CALL_COMPLETE, 409);
+    assert_trace("cancel; abort 3 #101; error 502; done; ");
+}
+
 /* Nobody else is there: the same pair, a moment later. */
 static void a_retry_waits_when_there_is_nobody_else(void **state)
 {
@@ -492,9 +507,9 @@ static void check_action(struct shell *shell, const struct route_action *a)
 
 static void draw_outcome(struct rng *rng, struct route_event *event)
 {
-    static const int STATUS[] = {200, 200, 400, 429, 500, 502, 503};
+    static const int STATUS[] = {200, 200, 400, 409, 429, 500, 502, 503};
     event->outcome.end = (enum http_call_end)rng_below(rng, 6);
-    event->outcome.status = STATUS[rng_below(rng, 7)];
+    event->outcome.status = STATUS[rng_below(rng, 8)];
     event->outcome.is_not_accepted =
         event->outcome.status == 503 && rng_below(rng, 2);
     event->outcome.is_kv_failed = event->outcome.status == 502;
@@ -614,6 +629,7 @@ int main(void)
         cmocka_unit_test(the_first_failure_ends_both),
         cmocka_unit_test(a_failure_after_a_chunk_cuts_the_stream),
         cmocka_unit_test(a_retry_takes_both_legs_and_a_new_id),
+        cmocka_unit_test(a_taken_id_takes_both_legs_along),
         cmocka_unit_test(a_retry_waits_when_there_is_nobody_else),
         cmocka_unit_test(without_retries_each_leg_is_posted_once),
         cmocka_unit_test(a_failed_transfer_begins_again_once),

@@ -158,6 +158,39 @@ static void a_failed_transfer_restarts_once(void **state)
                  "error 502; done; ");
 }
 
+/* A worker that has another request under the id is asked once more under a new
+ * id, whatever the budget; what it holds under the old one is not aborted, what
+ * the context worker holds of ours is. Then it is a 502. */
+static void a_taken_id_is_changed_once(void **state)
+{
+    struct route_actions actions;
+    (void)state;
+    begin(false, 0);
+    send(ROUTE_EVENT_START);
+    end_leg(HTTP_CALL_COMPLETE, 409, false);
+    assert_trace("post ctx 0 #100; post ctx 1 #101; ");
+    step((struct route_event){.kind = ROUTE_EVENT_CTX_PENDING, .id = 101},
+         &actions);
+    end_leg(HTTP_CALL_COMPLETE, 409, false);
+    assert_trace("post ctx 0 #100; post ctx 1 #101; post gen 2 #101; "
+                 "abort 1 #101; error 502; done; ");
+    begin(false, 1);
+    request.is_retry_off = true;
+    send(ROUTE_EVENT_START);
+    end_leg(HTTP_CALL_COMPLETE, 409, false);
+    assert_trace("post ctx 0 #100; error 502; done; ");
+    begin(true, 0);
+    send(ROUTE_EVENT_START);
+    step((struct route_event){.kind = ROUTE_EVENT_CTX_PENDING, .id = 100},
+         &actions);
+    end_leg(HTTP_CALL_COMPLETE, 409, false);
+    assert_trace("post ctx 0 #100; post gen 2 #100; abort 0 #100; "
+                 "post ctx 1 #101; ");
+    end_leg(HTTP_CALL_COMPLETE, 409, false);
+    assert_trace("post ctx 0 #100; post gen 2 #100; abort 0 #100; "
+                 "post ctx 1 #101; error 502; done; ");
+}
+
 /* A lost generation leg begins again only when its worker is proven gone. */
 static void a_lost_leg_waits_for_proof(void **state)
 {
@@ -354,7 +387,7 @@ static void check_action(struct shell *shell, const struct route_action *a)
 static struct route_event random_event(struct rng *rng,
                                        const struct shell *shell)
 {
-    static const int STATUS[] = {200, 200, 400, 429, 500, 502, 503};
+    static const int STATUS[] = {200, 200, 400, 409, 500, 502, 503, 429};
     if (shell->has_wait) {
         return (struct route_event){.kind = ROUTE_EVENT_WAITED};
     }
@@ -378,7 +411,7 @@ static struct route_event random_event(struct rng *rng,
     }
     struct route_event event = {.kind = ROUTE_EVENT_LEG_END};
     event.outcome.end = (enum http_call_end)rng_below(rng, 6);
-    event.outcome.status = STATUS[rng_below(rng, is_ctx ? 5 : 7)];
+    event.outcome.status = STATUS[rng_below(rng, is_ctx ? 5 : 8)];
     event.outcome.status += is_ctx && event.outcome.status == 200 ? 300 : 0;
     event.outcome.is_not_accepted =
         event.outcome.status == 503 && rng_below(rng, 2);
@@ -433,6 +466,7 @@ static void every_story_ends_with_one_answer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_taken_id_is_changed_once),
         cmocka_unit_test(two_legs_and_an_answer),
         cmocka_unit_test(a_context_retry_takes_a_new_id),
         cmocka_unit_test(a_generation_retry_keeps_its_id),
