@@ -129,6 +129,53 @@ static enum err say_unknown(const struct config_table *table, const char *path,
                    nearest);
 }
 
+static void add_place(const char *section, size_t size,
+                      char out[CONFIG_PLACE_SIZE])
+{
+    size_t used = strlen(out);
+    const char *before = used == 0 ? "" : " or ";
+    if (size == 0) {
+        snprintf(out + used, CONFIG_PLACE_SIZE - used, "%sat the top level",
+                 before);
+    } else {
+        snprintf(out + used, CONFIG_PLACE_SIZE - used, "%sunder `%.*s`", before,
+                 (int)size, section);
+    }
+}
+
+bool config_table_find_place(const struct config_table *table, const char *path,
+                             char out[CONFIG_PLACE_SIZE])
+{
+    const char *word = last_part(path);
+    out[0] = 0;
+    if (is_section(table, word)) {
+        add_place("", 0, out);
+    }
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct config_field *field = &table->fields[i];
+        const char *last = last_part(field->key);
+        if (!field->is_hidden && strcmp(last, word) == 0) {
+            size_t size = (size_t)(last - field->key);
+            add_place(field->key, size == 0 ? 0 : size - 1, out);
+        }
+    }
+    return out[0] != 0;
+}
+
+/* Of a file: there a key can be right and its place wrong. */
+static enum err say_misplaced(const struct config_table *table,
+                              const char *path, struct why *why)
+{
+    char place[CONFIG_PLACE_SIZE];
+    if (!config_table_find_place(table, path, place)) {
+        return say_unknown(table, path, why);
+    }
+    return why_say(why, ERR_INVALID,
+                   "`%s` is in the wrong place: `%s` belongs "
+                   "%s",
+                   path, last_part(path), place);
+}
+
 static enum err read_field(const struct config_field *field,
                            const struct config_node *node, struct why *why,
                            void *config)
@@ -180,7 +227,7 @@ static enum err walk_member(const struct walk *walk,
     if (refusal.text[0] != 0) {
         return why_say(walk->why, ERR_INVALID, "`%s`: %s", path, refusal.text);
     }
-    return say_unknown(walk->table, path, walk->why);
+    return say_misplaced(walk->table, path, walk->why);
 }
 
 static enum err walk_map(const struct walk *walk, const struct config_node *map,

@@ -15,6 +15,8 @@
 #include "base/err.h"
 #include "config/tree.h"
 
+enum { CONFIG_PLACE_SIZE = 160 };
+
 enum config_kind {
     CONFIG_BOOL,
     CONFIG_I32,
@@ -72,6 +74,11 @@ MUST_USE enum err config_table_set(const struct config_table *table,
 void config_table_describe(const struct config_table *table, const void *config,
                            struct buf *out);
 
+/* For a path that nobody knows: where its last part is known, as "at the top
+ * level" or "under `kv_cache_config`", several with "or" between. False:
+ * nowhere. */
+bool config_table_find_place(const struct config_table *table, const char *path,
+                             char out[CONFIG_PLACE_SIZE]);
 /* The known name that `word` most likely means; NULL: none is near. */
 const char *config_table_nearest(const struct config_table *table,
                                  const char *word);

@@ -16,18 +16,10 @@
     .size = sizeof(((struct config_route *)NULL)->member)
 
 static enum err read_context(const struct config_node *node, const char *text,
-                             struct why *why, void *config)
-{
-    struct config_route *route = config;
-    return config_servers_read(node, text, why, &route->context);
-}
-
+                             struct why *why, void *config);
 static enum err read_generation(const struct config_node *node,
-                                const char *text, struct why *why, void *config)
-{
-    struct config_route *route = config;
-    return config_servers_read(node, text, why, &route->generation);
-}
+                                const char *text, struct why *why,
+                                void *config);
 
 static void print_context(const void *config, struct buf *out)
 {
@@ -195,6 +187,16 @@ static const struct {
     {"retry_other_server", "true", "is always true"},
 };
 
+static bool is_without(const char *key)
+{
+    for (size_t i = 0; i < sizeof(WITHOUT) / sizeof(WITHOUT[0]); i++) {
+        if (strcmp(key, WITHOUT[i].key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_passed_over(const char *path, const struct config_node *node,
                            struct why *why)
 {
@@ -209,11 +211,61 @@ static bool is_passed_over(const char *path, const struct config_node *node,
         why_say(why, ERR_UNSUPPORTED, "%s", WITHOUT[i].advice);
         return false;
     }
+    if (config_servers_is_own_key(path)) {
+        why_say(why, ERR_INVALID,
+                "is in the wrong place: it belongs under `context_servers` or "
+                "`generation_servers`");
+        return false;
+    }
     return config_servers_is_engine_key(path);
 }
 
 static const struct config_table TABLE = {
     FIELDS, sizeof(FIELDS) / sizeof(FIELDS[0]), is_passed_over};
+
+/* Keys of the front end itself that stand among those of its servers. */
+static enum err check_places(const struct config_node *section, struct why *why)
+{
+    char place[CONFIG_PLACE_SIZE];
+    if (section == NULL || section->kind != CONFIG_MAP) {
+        return OK;
+    }
+    for (const struct config_node *at = section->first; at; at = at->next) {
+        if (config_servers_is_own_key(at->key) ||
+            config_servers_is_engine_key(at->key)) {
+            continue;
+        }
+        if (is_without(at->key) ||
+            config_table_find_place(&TABLE, at->key, place)) {
+            return why_say(why, ERR_INVALID,
+                           "`%s` is in the wrong place (line %u): it belongs "
+                           "at the top level",
+                           at->key, at->line);
+        }
+    }
+    return OK;
+}
+
+static enum err read_servers(const struct config_node *node, const char *text,
+                             struct why *why, struct config_servers *servers)
+{
+    enum err code = check_places(node, why);
+    return code == OK ? config_servers_read(node, text, why, servers) : code;
+}
+
+static enum err read_context(const struct config_node *node, const char *text,
+                             struct why *why, void *config)
+{
+    struct config_route *route = config;
+    return read_servers(node, text, why, &route->context);
+}
+
+static enum err read_generation(const struct config_node *node,
+                                const char *text, struct why *why, void *config)
+{
+    struct config_route *route = config;
+    return read_servers(node, text, why, &route->generation);
+}
 
 void config_route_init(struct config_route *config)
 {

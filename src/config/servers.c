@@ -37,6 +37,12 @@ bool config_servers_is_engine_key(const char *key)
     return false;
 }
 
+bool config_servers_is_own_key(const char *key)
+{
+    return strcmp(key, "urls") == 0 || strcmp(key, "num_instances") == 0 ||
+           strcmp(key, "router") == 0;
+}
+
 static enum err add_server(const char *text, size_t size, struct why *why,
                            struct config_servers *servers)
 {

@@ -13,6 +13,8 @@ MUST_USE enum err config_servers_check(const struct config_servers *servers,
                                        const char *role, struct why *why);
 void config_servers_print(const struct config_servers *servers,
                           struct buf *out);
+/* `urls` and the like: of a section, not of the front end. */
+bool config_servers_is_own_key(const char *key);
 /* Engine options, which the front end passes over. */
 bool config_servers_is_engine_key(const char *key);
 /* An engine option at the top and in a section must be the same. */

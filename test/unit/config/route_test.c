@@ -110,6 +110,16 @@ static void each_rule_names_its_field(void **state)
          "`generation_servers.urls` names no server"},
         {SERVERS "max_retrys: 1\n", "did you mean `max_retries`?"},
         {"context_servers:\n  colour: red\n", "`colour` is not a known key"},
+        {"context_servers:\n  urls: [a:1]\n  port: 5\n",
+         "`context_servers`: `port` is in the wrong place (line 3): it belongs "
+         "at the top level"},
+        {"generation_servers: {disagg_cluster: {}}\n",
+         "`disagg_cluster` is in the wrong place (line 1)"},
+        {SERVERS "urls: [a:1]\n",
+         "`urls`: is in the wrong place: it belongs under `context_servers`"},
+        {SERVERS "num_instances: 1\n",
+         "`num_instances`: is in the wrong place"},
+        {SERVERS "router: {}\n", "`router`: is in the wrong place"},
         {SERVERS "cuda_magic: 1\n", "`cuda_magic` is not a known key"},
     };
     (void)state;

@@ -98,6 +98,15 @@ static void faults_name_file_line_and_key(void **state)
         {"kv_cache_config:\n  tokens_per_blok: 3\n",
          "f.yaml:2: `kv_cache_config.tokens_per_blok` is not a known key; did "
          "you mean `kv_cache_config.tokens_per_block`?"},
+        {"tokens_per_block: 32\n",
+         "f.yaml:1: `tokens_per_block` is in the wrong place: "
+         "`tokens_per_block` belongs under `kv_cache_config`"},
+        {"kv_cache_config:\n  port: 5\n",
+         "f.yaml:2: `kv_cache_config.port` is in the wrong place: `port` "
+         "belongs at the top level or under `cache_transceiver_config`"},
+        {"scheduler_config:\n  kv_cache_config: {}\n",
+         "f.yaml:2: `scheduler_config.kv_cache_config` is in the wrong place: "
+         "`kv_cache_config` belongs at the top level"},
         {"zzzzqqqq: 1\n", "f.yaml:1: `zzzzqqqq` is not a known key"},
         {"reference_ops: banana\n",
          "f.yaml:1: `reference_ops`: must be true or false"},
