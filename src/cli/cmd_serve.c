@@ -31,6 +31,7 @@ static enum err set_own(void *target, const char *name, const char *value,
 
 static const struct cli_flag_key KEYS[] = {
     {"backend", "cache_transceiver_config.backend"},
+    {"data-port", "cache_transceiver_config.port"},
     {"tokens-per-block", "kv_cache_config.tokens_per_block"},
     {"kv-tokens", "kv_cache_config.max_tokens"},
     {"block-reuse", "kv_cache_config.enable_block_reuse"},

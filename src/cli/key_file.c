@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/log.h"
@@ -10,10 +9,9 @@
 
 static void warn_if_open(const char *flag, const char *path)
 {
-    struct stat stat_of;
-    if (stat(path, &stat_of) == 0 && S_ISREG(stat_of.st_mode) &&
-        (stat_of.st_mode & S_IROTH) != 0) {
-        log_warn("cli", "%s %s: every user of this host can read it; chmod 600",
+    if (io_file_is_open_to_others(path)) {
+        log_warn("cli",
+                 "%s %s: other users of this host can get at it; chmod 600",
                  flag, path);
     }
 }

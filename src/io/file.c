@@ -187,3 +187,10 @@ enum err io_file_write(const char *path, struct span content, struct why *why)
     unlink(beside);
     return why_say(why, ERR_IO, "%s: %s", path, strerror(saved));
 }
+
+bool io_file_is_open_to_others(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+           info.st_nlink > 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0;
+}

@@ -1,5 +1,7 @@
 #pragma once
 /* io/file: files read whole or mapped read only, and where temporary ones go. */
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/span.h"
@@ -20,3 +22,6 @@ MUST_USE enum err io_file_read(const char *path, struct why *why,
 /* Written beside, synced and renamed: whole or not at all. */
 MUST_USE enum err io_file_write(const char *path, struct span content,
                                 struct why *why);
+/* A file in some folder that its group or everybody may read or write: not for
+ * secrets. False for what has no name any more, as memory files. */
+bool io_file_is_open_to_others(const char *path);

@@ -1,5 +1,6 @@
 #include "node/auth_key.h"
 
+#include "base/log.h"
 #include "io/file.h"
 
 enum { KEY_SIZE_MAX = 4096 };
@@ -19,6 +20,12 @@ enum err node_auth_key_read(const char *path, struct why *why,
     }
     if (code != OK) {
         return why_prefix(why, code, "auth_key_file");
+    }
+    if (io_file_is_open_to_others(path)) {
+        log_warn("worker",
+                 "auth_key_file %s: other users of this host can get at it; "
+                 "chmod 600",
+                 path);
     }
     while (key_out->size > 0 && key_out->data[key_out->size - 1] <= ' ') {
         key_out->size--;

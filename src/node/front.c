@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/loop.h"
+#include "node/ports.h"
 #include "route/front.h"
 #include "route/limits.h"
 
@@ -87,13 +88,14 @@ static enum err start(struct front *front, struct why *why)
     if (code != OK) {
         return why_say(why, code, "signals: %s", err_name(code));
     }
-    return route_front_open(
+    code = route_front_open(
         &(struct route_front_options){
             .loop = front->loop,
             .config = front->config,
             .version = BATON_VERSION,
         },
         why, &front->front);
+    return node_ports_name(code, "port", why);
 }
 
 enum err node_front_run(const struct config_route *config, struct why *why)

@@ -1,23 +1,8 @@
 #include "node/transfer.h"
 
-#include <string.h>
-
-#include "base/log.h"
 #include "io/allow.h"
 #include "io/loop.h"
 #include "io/thread.h"
-
-static void warn_of_host(const struct config_worker *config)
-{
-    bool is_any =
-        strcmp(config->host, "0.0.0.0") == 0 || strcmp(config->host, "::") == 0;
-    if (is_any && config->advertise[0] == 0) {
-        log_warn("worker",
-                 "--host %s without --advertise: peers on other hosts are told "
-                 "to fetch KV from %s, which is themselves",
-                 config->host, config->host);
-    }
-}
 
 static enum err read_allow(const struct config_worker *config, struct why *why,
                            struct io_allow **allow_out)
@@ -70,7 +55,6 @@ enum err node_transfer_open(const struct config_worker *config,
 {
     struct node_transfer *self = transfer_out;
     struct transfer_options options = options_of(config, pools, file);
-    warn_of_host(config);
     enum err code = read_allow(config, why, &self->allow);
     code = code ? code : io_loop_create(&self->loop);
     options.allow = self->allow;

@@ -18,6 +18,7 @@
 #include "node/model_file.h"
 #include "node/pools.h"
 #include "node/transfer.h"
+#include "node/ports.h"
 #include "serve/serve.h"
 
 static const uint64_t STOP_POLL_NS = 1000000u;
@@ -291,6 +292,22 @@ static void on_signal(void *context)
     }
 }
 
+static enum err open_ports(struct worker *worker, struct why *why)
+{
+    enum err code = node_ports_check(worker->config, why);
+    if (code != OK) {
+        return code;
+    }
+    code = serve_open(
+        &(struct serve_options){
+            .loop = worker->loop,
+            .config = worker->config,
+            .version = BATON_VERSION,
+        },
+        why, &worker->serve);
+    return node_ports_name(code, "port", why);
+}
+
 static enum err open_main(struct worker *worker, struct why *why)
 {
     enum err code =
@@ -316,13 +333,7 @@ static enum err open_main(struct worker *worker, struct why *why)
         return why_say(why, code, "event loop: %s", err_name(code));
     }
     worker->drain_limit = io_timer_create(worker->loop, on_drain_limit, worker);
-    return serve_open(
-        &(struct serve_options){
-            .loop = worker->loop,
-            .config = worker->config,
-            .version = BATON_VERSION,
-        },
-        why, &worker->serve);
+    return open_ports(worker, why);
 }
 
 /* Nobody wants them any more. True when the last one was among them. */

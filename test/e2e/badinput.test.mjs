@@ -343,6 +343,9 @@ test('ports that are taken', async () => {
   const transfer = endpoint.split(':').at(-1);
   golden.add('serve', (await run(['serve', '--model', demo, '--port', String(front.port)])).line);
   golden.add('serve, transfer port', (await run(['serve', '--model', demo, '--transfer-port', transfer])).line);
+  // Told before the model is looked at.
+  golden.add('serve, transfer port, no model', (await run(['serve', '--model', `${dir}/none.gguf`, '--transfer-port', transfer])).line);
+  golden.add('serve, data port, no model', (await run(['serve', '--model', `${dir}/none.gguf`, '--data-port', transfer])).line);
   golden.add('route', (await run(['route', '--config', config])).line);
   golden.add('up', (await run(['up', '--model', demo, '--port', String(front.port)])).line);
   for (const line of golden.lines.values()) assert.match(line, /^4 .*(PORT|TRANSFER)/);

@@ -28,6 +28,29 @@ static int tear_down(void **state)
     return rmdir(folder);
 }
 
+/* Any bit of group or others counts, write bits too; a folder, nothing, and a
+ * file without a name are nobody's. */
+static void a_file_for_others_is_told(void **state)
+{
+    static const mode_t OPEN[] = {0640, 0604, 0620, 0602, 0666};
+    (void)state;
+    assert_int_equal(io_file_write(path, span_of_string("x"), NULL), OK);
+    for (size_t i = 0; i < sizeof(OPEN) / sizeof(OPEN[0]); i++) {
+        assert_int_equal(chmod(path, OPEN[i]), 0);
+        assert_true(io_file_is_open_to_others(path));
+    }
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_false(io_file_is_open_to_others(path));
+    assert_false(io_file_is_open_to_others("/tmp"));
+    assert_false(io_file_is_open_to_others("/tmp/none/none"));
+    char unnamed[64];
+    FILE *file = tmpfile();
+    snprintf(unnamed, sizeof(unnamed), "/dev/fd/%d", fileno(file));
+    assert_int_equal(fchmod(fileno(file), 0666), 0);
+    assert_false(io_file_is_open_to_others(unnamed));
+    fclose(file);
+}
+
 /* What was written is read and mapped; nothing else is left in the folder, or
  * it could not be removed. */
 static void content_comes_back(void **state)
@@ -106,6 +129,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(a_file_for_others_is_told),
         TEST(content_comes_back),
         TEST(cap_is_exact),
         TEST(failures_name_the_path),
