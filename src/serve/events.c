@@ -155,6 +155,18 @@ static void on_finished(struct serve_request *request,
     }
 }
 
+/* Whoever cancels here gets choices that are cancelled; a failure of that kind
+ * is the peer's giving up, while our client waits. */
+static bool is_handoff_lost(const struct serve_request *request, enum err error)
+{
+    if (request->kind == ENGINE_CONTEXT_ONLY) {
+        return error == ERR_CANCELLED;
+    }
+    return request->kind == ENGINE_GENERATION_ONLY &&
+           (error == ERR_CANCELLED || error == ERR_CLOSED ||
+            error == ERR_CORRUPT || error == ERR_IO || error == ERR_NOT_FOUND);
+}
+
 /* A lost hand-off is told apart: the front end may begin again. */
 static struct serve_failure failure_of(const struct serve_request *request,
                                        const struct engine_event *event)
@@ -166,10 +178,7 @@ static struct serve_failure failure_of(const struct serve_request *request,
         .message = event->reason[0] ? event->reason : err_name(event->error),
         .not_accepted = event->error == ERR_FULL && !request->is_begun,
     };
-    bool is_transfer = event->error == ERR_CLOSED ||
-                       event->error == ERR_CORRUPT || event->error == ERR_IO ||
-                       event->error == ERR_NOT_FOUND;
-    if (request->kind == ENGINE_GENERATION_ONLY && is_transfer) {
+    if (is_handoff_lost(request, event->error)) {
         failure.status = 502;
         failure.type = "kv_transfer_failed";
     }

@@ -399,6 +399,38 @@ static void a_taken_id_is_posted_anew(void **state)
     mock_end(&c);
 }
 
+/* [serve T96] a hand-off that failed between the workers begins again as a
+ * whole, once, and the client sees nothing of it; the second failure is told. */
+static void a_failed_hand_off_begins_again_once(void **state)
+{
+    static const struct mock_step FAILURE = {
+        .status = 502,
+        .body = "{\"error\":{\"message\":\"KV transfer failed: peer-cancel\","
+                "\"type\":\"kv_transfer_failed\"}}"};
+    (void)state;
+    for (int failures = 1; failures <= 2; failures++) {
+        struct mock_cluster c;
+        struct mock_reply reply;
+        mock_prepare(&c);
+        c.config.max_retries = 0;
+        mock_add(&c.ctx, (struct mock_step){.body = CTX_CHAT});
+        for (int i = 0; i < failures; i++) {
+            mock_add(&c.gen, FAILURE);
+        }
+        mock_add(&c.gen, (struct mock_step){.body = GEN_CHAT});
+        begin(&c);
+        mock_ask(&c, "POST", "/v1/chat/completions", CHAT, &reply);
+        assert_int_equal(reply.status, failures == 1 ? 200 : 502);
+        assert_int_equal(c.ctx.post_count, 2);
+        assert_int_equal(c.gen.post_count, 2);
+        if (failures == 2) {
+            assert_has(buf_string(&reply.body), "peer-cancel");
+        }
+        buf_finish(&reply.body);
+        mock_end(&c);
+    }
+}
+
 /* What only the hand-off can be at fault for is no client's error, and its words
  * name fields that the client never sent. */
 static void a_refused_hand_off_is_a_502(void **state)
@@ -1073,6 +1105,7 @@ int main(void)
         cmocka_unit_test(a_stream_fails_visibly),
         cmocka_unit_test(an_empty_stream_is_a_502),
         cmocka_unit_test(a_worker_error_keeps_its_status),
+        cmocka_unit_test(a_failed_hand_off_begins_again_once),
         cmocka_unit_test(a_refused_hand_off_is_a_502),
         cmocka_unit_test(a_taken_id_is_posted_anew),
         cmocka_unit_test(without_workers_the_answer_is_503),

@@ -462,23 +462,40 @@ static void a_stop_string_may_begin_in_the_first_token(void **state)
     client_close(client);
 }
 
+static void handoff_lost(struct world *world, struct client *client,
+                         enum err error, const char *text)
+{
+    struct engine_request *made = world_submitted(world);
+    world_fail(world, made->id, error, text);
+    client_await(world, client, NULL);
+    assert_int_equal(client_status(client), 502);
+    client_has(client, "\"type\":\"kv_transfer_failed\"");
+    client_has(client, text);
+    client_close(client);
+    engine_request_free(made);
+}
+
 /* Proof: a lost hand-off has its own type, so that the front end may begin
- * again; [serve T96] on the worker's side. */
+ * again, and so has one that the peer gave up while our client waits, on either
+ * side; [serve T96] on the worker's side. */
 static void a_lost_handoff_has_its_own_type(void **state)
 {
     struct world *world = *state;
     struct leg leg = good_leg();
-    struct client *client = send_leg(world, &leg);
-    struct engine_request *made = world_submitted(world);
-    world_fail(world, made->id, ERR_CLOSED, "the sender is gone");
-    client_await(world, client, NULL);
-    assert_int_equal(client_status(client), 502);
-    client_has(client, "\"type\":\"kv_transfer_failed\"");
-    client_close(client);
-    engine_request_free(made);
+    handoff_lost(world, send_leg(world, &leg), ERR_CLOSED,
+                 "the sender is gone");
+    handoff_lost(world, send_leg(world, &leg), ERR_CANCELLED,
+                 "KV transfer failed: peer-cancel");
     world_answers(world, "GET", "/transfers", "", "", 200,
                   "\"disagg_request_id\":5,\"role\":\"generation\","
                   "\"result\":\"failed\"");
+    handoff_lost(world,
+                 send_signed(world,
+                             "{\"model\":\"stem\",\"prompt\":[5],"
+                             "\"disaggregated_params\":{\"request_type\":"
+                             "\"context_only\",\"disagg_request_id\":9,"
+                             "\"schedule_style\":1}}"),
+                 ERR_CANCELLED, "KV transfer failed: peer-cancel");
 }
 
 /* Proof: KV that its sender no longer has while the request has time left: the
