@@ -205,13 +205,6 @@ static int check_generation(struct serve_request *request, struct why *why)
 int serve_handoff_check(struct serve_request *request, struct why *why)
 {
     const struct api_handoff *handoff = &request->body.handoff;
-    const char *no_handoff = request->serve->parts.no_handoff;
-    if (handoff->type != API_REQUEST_WHOLE && no_handoff != NULL &&
-        no_handoff[0] != 0) {
-        IGNORE(why_say(why, ERR_UNSUPPORTED, "disaggregated_params: %s",
-                       no_handoff));
-        return 400;
-    }
     int status = serve_auth_leg(request, why);
     if (status != 0) {
         return status;

@@ -111,11 +111,6 @@ static const char *role_name(enum config_role role)
     return "mixed";
 }
 
-static bool has_handoff(const struct serve *serve)
-{
-    return serve->parts.no_handoff == NULL || serve->parts.no_handoff[0] == 0;
-}
-
 /* What a router must know to predict hits, and where blocks lie. */
 static void add_cache(const struct serve *serve, struct buf *out)
 {
@@ -137,15 +132,10 @@ static void add_cache(const struct serve *serve, struct buf *out)
     buf_add_byte(out, ']');
 }
 
-/* Whoever cannot hand over says so: it takes whole requests only. */
 static void add_handoff(const struct serve *serve, struct buf *out)
 {
-    buf_printf(out, ",\"hand_off\":%s", has_handoff(serve) ? "true" : "false");
-    if (!has_handoff(serve)) {
-        buf_add_string(out, ",\"no_hand_off_because\":");
-        buf_add_json_string(out, span_of_string(serve->parts.no_handoff));
-    }
-    buf_add_string(out, ",\"disaggregated_params\":{\"ctx_info_endpoint\":[");
+    buf_add_string(out, ",\"hand_off\":true,\"disaggregated_params\":{"
+                        "\"ctx_info_endpoint\":[");
     if (serve->parts.transfer_endpoint != NULL) {
         buf_add_json_string(out,
                             span_of_string(serve->parts.transfer_endpoint));
@@ -161,8 +151,7 @@ void serve_info_server(struct serve *serve, struct http_exchange *exchange)
     buf_add_string(out, "{\"model\":");
     buf_add_json_string(out, span_of_string(serve->names[0]));
     buf_printf(out, ",\"role\":\"%s\",\"incarnation\":\"%" PRIu64 "\"",
-               has_handoff(serve) ? role_name(config->role) : "mixed",
-               serve->parts.incarnation);
+               role_name(config->role), serve->parts.incarnation);
     buf_printf(out,
                ",\"tokens_per_block\":%" PRIu32 ",\"max_batch_size\":%" PRIu32
                ",\"max_seq_len\":%" PRIu32 ",\"vocab_size\":%" PRIu32,

@@ -47,8 +47,6 @@ struct serve_parts {
     /* The last writes of the transfer as a JSON list; NULL: none are told. */
     void (*print_writes)(void *context, struct buf *out);
     void *print_context;
-    const char *no_handoff; /* why hand-offs are refused; NULL or "": they are
-                             * not */
     uint32_t pool_count;
     struct serve_pool pools[KV_LIFE_COUNT_MAX];
     struct engine_port engine;

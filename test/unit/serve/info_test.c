@@ -42,38 +42,6 @@ static void the_cache_says_what_it_is(void **state)
     free(world);
 }
 
-/* Proof: who cannot hand over is mixed whatever its role, has no endpoint, and
- * refuses both legs with the reason; whole requests go through. */
-static void who_cannot_hand_over_says_so(void **state)
-{
-    struct world *world = calloc(1, sizeof(*world));
-    (void)state;
-    world_open(world);
-    world->config.role = CONFIG_ROLE_GENERATION;
-    world->parts.no_handoff = "windows";
-    world->parts.transfer_endpoint = NULL;
-    world_ready(world);
-    world_answers(world, "GET", "/server_info", "", "", 200,
-                  "\"role\":\"mixed\"");
-    world_answers(world, "GET", "/server_info", "", "", 200,
-                  "\"hand_off\":false,\"no_hand_off_because\":\"windows\","
-                  "\"disaggregated_params\":{\"ctx_info_endpoint\":[]}}");
-    world_answers(world, "POST", "/v1/completions",
-                  "Content-Type: application/json\r\n",
-                  "{\"model\":\"stem\",\"prompt\":[5],"
-                  "\"disaggregated_params\":{\"request_type\":"
-                  "\"context_only\",\"disagg_request_id\":9}}",
-                  400, "disaggregated_params: windows");
-    struct client *client = client_post(world, "/v1/completions",
-                                        "{\"model\":\"stem\",\"prompt\":[5]}");
-    struct engine_request *made = world_submitted(world);
-    assert_int_equal(made->kind, ENGINE_AGGREGATED);
-    engine_request_free(made);
-    client_close(client);
-    world_close(world);
-    free(world);
-}
-
 /* Proof: both names of the file, or only the one given. */
 static void models_are_listed(void **state)
 {
@@ -151,7 +119,6 @@ int main(void)
         TEST(the_server_says_what_it_is),
         TEST(models_are_listed),
         cmocka_unit_test(the_cache_says_what_it_is),
-        cmocka_unit_test(who_cannot_hand_over_says_so),
         TEST(the_clock_can_be_compared),
         TEST(metrics_show_the_engine),
         TEST(one_model_can_be_asked_for),
