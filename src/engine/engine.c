@@ -179,6 +179,11 @@ static void tell(struct engine *engine)
     post_events(engine);
 }
 
+static bool has_chunk(const struct engine_plan *plan)
+{
+    return plan->row_count > plan->run_count;
+}
+
 static bool launch(struct engine *engine, const struct engine_plan *plan)
 {
     if (!await_pages(engine)) {
@@ -188,6 +193,8 @@ static bool launch(struct engine *engine, const struct engine_plan *plan)
     engine_core_events(engine->core, &count);
     if (count > 0) {
         tell(engine); /* a received first token waits for no pass */
+    } else if (has_chunk(plan)) {
+        publish(engine); /* nor does who asks what is free: it lasts */
     }
     engine_stream_launch(
         engine->stream, plan,

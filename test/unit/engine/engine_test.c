@@ -1,3 +1,4 @@
+#include <sched.h>
 #include <stdio.h>
 
 #include "unit/base/test.h"
@@ -257,6 +258,46 @@ static void a_transfer_is_ordered_and_reported(void **state)
     assert_int_equal(stats.sending, 0);
 }
 
+static atomic_bool may_compute;
+static enum err (*hash_forward)(struct model *model,
+                                const struct model_batch *batch,
+                                float *logits_out);
+
+static enum err held_forward(struct model *model,
+                             const struct model_batch *batch, float *logits_out)
+{
+    while (!atomic_load(&may_compute)) {
+        sched_yield();
+    }
+    return hash_forward(model, batch, logits_out);
+}
+
+/* A pass over a prompt that does not end while we look: what the turn's head
+ * decided is known meanwhile, so that pages that came free at it show. */
+static void a_long_pass_does_not_hide_its_turns_head(void **state)
+{
+    struct world *world = *state;
+    struct model_ops ops = *world->model->ops;
+    const struct model_ops *kept = world->model->ops;
+    hash_forward = ops.forward;
+    ops.forward = held_forward;
+    atomic_store(&may_compute, false);
+    world->model->ops = &ops;
+    submit(world, 1, ENGINE_AGGREGATED, 40, 1);
+    struct engine_stats stats = {.running = 0};
+    for (int i = 0; i < 5000 && stats.running == 0; i++) {
+        io_waker_wait(world->own_waker, 1000000);
+        engine_stats_read(world->stats, &stats);
+    }
+    atomic_store(&may_compute, true);
+    assert_int_equal(stats.running, 1);
+    assert_int_equal(stats.prefill_tokens, 0);
+    assert_true(stats.pages_used > 0);
+    while (next_event(world).kind != ENGINE_EVENT_FINISHED) {
+    }
+    world->model->ops = kept;
+}
+
 /* The thread is stopped with work in hand (see destroy): it is answered, and
  * what was never taken is freed. */
 static void stop_with_work_in_hand_leaks_nothing(void **state)
@@ -301,6 +342,7 @@ int main(void)
         TEST_ALL(requests_run_through_the_mailboxes),
         TEST_ALL(cancel_crosses_the_threads),
         TEST_ALL(a_transfer_is_ordered_and_reported),
+        TEST(a_long_pass_does_not_hide_its_turns_head),
         TEST_ALL(stop_with_work_in_hand_leaks_nothing),
         TEST(impossible_options_are_refused),
     };
