@@ -191,8 +191,8 @@ static uint64_t probe_interval(const struct route_server *server)
         return 1000 * MS *
                (1ull << (server->prepare_failures < 5 ? server->prepare_failures
                                                       : 5));
-    case ROUTE_SERVER_READY:
-        return 2000 * MS;
+    case ROUTE_SERVER_READY: /* whose death is to be known within a second */
+        return 500 * MS;
     default:
         return 1000 * MS;
     }

@@ -113,6 +113,23 @@ static void a_server_leaves_and_returns(void **state)
     assert_int_equal(pool.servers[0].state, ROUTE_SERVER_READY);
 }
 
+/* A death that no request meets is known within a second: the next probe of a
+ * server that is well comes so soon. */
+static void a_ready_server_is_probed_twice_a_second(void **state)
+{
+    static struct route_pool pool;
+    uint64_t now = SECOND;
+    (void)state;
+    make(&pool, 1);
+    assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_READY);
+    assert_int_equal(pool.servers[0].next_probe_ns, now + SECOND / 2);
+    assert_int_equal(route_pool_next_probe(&pool, now + SECOND / 2), 0);
+    assert_false(
+        route_pool_on_probe(&pool, 0, ROUTE_PROBE_BAD, now + SECOND / 2));
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_SUSPECT);
+}
+
 /* [serve T8] a failed preparation is asked for again, ever more slowly. */
 static void preparation_is_retried_with_backoff(void **state)
 {
@@ -207,6 +224,7 @@ int main(void)
         cmocka_unit_test(exclusion_is_a_preference),
         cmocka_unit_test(a_suspect_is_used_only_for_want_of_others),
         cmocka_unit_test(a_server_leaves_and_returns),
+        cmocka_unit_test(a_ready_server_is_probed_twice_a_second),
         cmocka_unit_test(preparation_is_retried_with_backoff),
         cmocka_unit_test(what_a_server_said_is_asked_again_after_a_break),
         cmocka_unit_test(a_draining_server_gets_no_new_work),
