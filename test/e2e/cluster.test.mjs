@@ -193,7 +193,7 @@ test('a key from a file guards the cluster and is in no command line', async () 
       assert.ok(argsOf(pid).length > 0);
       assert.ok(!argsOf(pid).join(' ').includes('hushed'), argsOf(pid).join(' '));
     }
-    assert.match(guarded.child.errors, /--api-key-file .* every user/);
+    assert.match(guarded.child.errors, /--api-key-file .* other users of this host/);
   } finally {
     await guarded.stop();
     fs.rmSync(folder, { recursive: true });
