@@ -7,9 +7,8 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
-import os from 'node:os';
 import path from 'node:path';
-import { alive, baton, build, demo, generate, get, metric, post, root, route, serve, sleep, until } from './lib/cluster.mjs';
+import { alive, baton, build, demo, generate, get, metric, post, root, route, scratch, serve, sleep, until } from './lib/cluster.mjs';
 import { Golden } from './badinput/golden.mjs';
 import { answers, ask, raw } from './badinput/talk.mjs';
 import { front as frontBodies, methods, worker as workerBodies } from './badinput/bodies.mjs';
@@ -32,7 +31,7 @@ let hello; // what the generation worker says about itself
 let nextId = 1000;
 
 before(async () => {
-  dir = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  dir = scratch();
   const keyFile = path.join(dir, 'key');
   fs.writeFileSync(keyFile, KEY);
   const options = ['--threads', '1', '--max-batch', '8', '--auth-key-file', keyFile, '--kv-transfer-timeout-ms', '3000'];

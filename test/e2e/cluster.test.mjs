@@ -4,10 +4,9 @@ import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import OpenAI from 'openai';
-import { argsOf, baton, children, up, get, post, metric, sleep, until } from './lib/cluster.mjs';
+import { argsOf, baton, children, get, metric, post, scratch, sleep, until, up } from './lib/cluster.mjs';
 
 let cluster;
 let client;
@@ -181,7 +180,7 @@ test('a client may ask for less time', async () => {
 
 // The line of every process of `up` can be read by every user of the host.
 test('a key from a file guards the cluster and is in no command line', async () => {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  const folder = scratch();
   const file = path.join(folder, 'key');
   fs.writeFileSync(file, 'a hushed key\n', { mode: 0o604 });
   const guarded = await up(['--api-key-file', file]);
@@ -201,7 +200,7 @@ test('a key from a file guards the cluster and is in no command line', async () 
 });
 
 test('inspect reads the config of a front end and prints its limits', () => {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  const folder = scratch();
   const file = path.join(folder, 'route.yaml');
   fs.writeFileSync(file, 'max_inflight: 33\napi_key: hush\ncontext_servers: {urls: ["a:1", "b:2"]}\ngeneration_servers: {urls: ["c:3"]}\n');
   const text = execFileSync(baton, ['inspect', '--config', file], { encoding: 'utf8' });

@@ -5,9 +5,8 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
-import { build, demo, get, metric, up } from './lib/cluster.mjs';
+import { build, demo, get, metric, scratch, up } from './lib/cluster.mjs';
 import { generateAll, prompts, runAll } from './lib/prompts.mjs';
 
 const COUNT = 200;
@@ -15,7 +14,7 @@ const LONGEST = 900;
 const TOKENS = 8;
 
 function models() {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  const folder = scratch();
   const make = (arch, type) => {
     const file = path.join(folder, `${arch}-${type}.gguf`);
     execFileSync(path.join(build, 'mkgguf'), [file, '--arch', arch, '--type', type, '--dim', '256', '--layers', '3', '--heads', '4', '--kv', '2', '--ffn', '512', '--vocab', '400', '--ctx', '1024', '--seed', '5']);

@@ -3,9 +3,8 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
-import { alive, children, argsOf, demo, get, leftovers, metric, post, request, sleep, until, up } from './lib/cluster.mjs';
+import { alive, argsOf, children, demo, get, leftovers, metric, post, request, scratch, sleep, until, up } from './lib/cluster.mjs';
 
 const workerPid = (cluster, name) => children(cluster.child.pid).find((pid) => {
   const args = argsOf(pid);
@@ -128,7 +127,7 @@ test('a hand-off that waited longer than its sender keeps it is answered all the
 });
 
 test('a model file cut under a running cluster is named, and a whole one brings the workers back', async () => {
-  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'cut-model-'));
+  const dir = scratch();
   const model = path.join(dir, 'demo.gguf');
   fs.copyFileSync(demo, model);
   const cluster = await up([], { model });

@@ -6,12 +6,11 @@ import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
-import { build, get, metric, post, route, serve, until } from './lib/cluster.mjs';
+import { build, get, metric, post, route, scratch, serve, until } from './lib/cluster.mjs';
 import { generateAll, prompts, runAll } from './lib/prompts.mjs';
 
-const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+const folder = scratch();
 const windowed = path.join(folder, 'windowed.gguf');
 before(() => execFileSync(path.join(build, 'mkgguf'), ['--arch', 'gemma3', '--dim', '64', '--layers', '6', '--heads', '4', '--kv', '2', '--headdim', '16',
   '--ffn', '128', '--vocab', '2048', '--ctx', '1024', '--window', '70', '--pattern', '3', '--type', 'f16', '--scale', '4', windowed]));

@@ -5,12 +5,11 @@ import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { signAbort, signLeg } from './badinput/wire.mjs';
-import { build, get, metric, post, serve, until } from './lib/cluster.mjs';
+import { build, get, metric, post, scratch, serve, until } from './lib/cluster.mjs';
 
-const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+const folder = scratch();
 const key = path.join(folder, 'key');
 const windowed = path.join(folder, 'windowed.gguf');
 before(() => {

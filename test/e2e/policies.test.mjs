@@ -6,9 +6,8 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
-import { build, demo, metric, serve, until } from './lib/cluster.mjs';
+import { build, demo, metric, scratch, serve, until } from './lib/cluster.mjs';
 import { generateAll, prompts, runAll } from './lib/prompts.mjs';
 
 const COUNTS = { demo: 200 }; // all at once
@@ -24,7 +23,7 @@ function makeModel(folder, arch, args) {
 
 // [engine T31] [engine T32]
 test('every policy serves 200 at once from a pool for one', async (t) => {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  const folder = scratch();
   const models = [
     ['demo', demo, 2048],
     ['gemma3, window 64', makeModel(folder, 'gemma3', ['--layers', '6', '--window', '64']), 400],

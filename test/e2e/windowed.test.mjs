@@ -4,11 +4,10 @@ import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
-import { baton, build, generate, metric, post, serve, until, up } from './lib/cluster.mjs';
+import { baton, build, generate, metric, post, scratch, serve, until, up } from './lib/cluster.mjs';
 
-const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+const folder = scratch();
 const model = path.join(folder, 'windowed.gguf');
 before(() => execFileSync(path.join(build, 'mkgguf'), ['--arch', 'gemma3', '--dim', '64', '--layers', '6', '--heads', '4', '--kv', '2', '--headdim', '16',
   '--ffn', '128', '--vocab', '400', '--ctx', '1024', '--window', '64', '--pattern', '3', '--type', 'f16', '--scale', '4', model]));

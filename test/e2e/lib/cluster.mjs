@@ -14,11 +14,25 @@ export const demo = path.join(root, 'models/demo.gguf');
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const limit = (ms) => new Promise((done) => setTimeout(done, ms, 'late').unref());
 
-// What a failed test left running would keep its file from ending.
+// What a failed test left running would keep its file from ending, and what it
+// left on disk would stay: both go with the process, whatever ends it.
 const running = new Set();
+const folders = new Set();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+  for (const folder of folders) fs.rmSync(folder, { recursive: true, force: true });
+});
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.once(signal, () => process.exit(1));
 if (process.env.NODE_TEST_CONTEXT) {
   const { after } = await import('node:test');
   after(() => running.forEach((child) => child.kill('SIGKILL')));
+}
+
+// A folder that is gone when the test file ends.
+export function scratch() {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  folders.add(folder);
+  return folder;
 }
 
 // A child whose output is kept; ends with the test process.
@@ -42,7 +56,6 @@ export class Child {
       this.code = code ?? signal;
       done(this.code);
     }));
-    process.once('exit', () => this.process.kill('SIGKILL'));
   }
 
   get pid() { return this.process.pid; }
@@ -93,12 +106,13 @@ export async function serve(args = [], options = {}) {
 
 // One front end over given workers.
 export async function route(context, generation, args = [], options = {}) {
-  const file = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-')), 'route.yaml');
+  const file = path.join(scratch(), 'route.yaml');
   const list = (ports) => `\n  num_instances: ${ports.length}\n  urls: [${ports.map((p) => `"127.0.0.1:${p}"`).join(', ')}]\n`;
   fs.writeFileSync(file, `hostname: 127.0.0.1\nport: 0\ncontext_servers:${list(context)}generation_servers:${list(generation)}${options.yaml || ''}`);
   const child = new Child(['route', '--config', file, ...args], options);
   const match = await child.line(/^ready (http:\S+)/);
   fs.rmSync(path.dirname(file), { recursive: true });
+  folders.delete(path.dirname(file));
   return { child, url: match[1], port: portOf(match), stop: (signal) => child.stop(signal) };
 }
 
