@@ -110,6 +110,14 @@ void item_say_failed(struct engine_core *core, struct item *item,
     core->stats.requests_failed++;
 }
 
+void item_say_sent(struct engine_core *core, struct item *item, uint64_t now_ns,
+                   enum err error)
+{
+    struct engine_event *event = item_event(core, item, ENGINE_EVENT_SENT);
+    event->error = error;
+    event->journey = journey_of(item, now_ns);
+}
+
 struct lane *lane_take(struct engine_core *core, struct item *item,
                        uint32_t choice)
 {

@@ -10,7 +10,8 @@
  *   SUBMIT -> TOKEN* (per choice) -> FINISHED (per choice, exactly once)
  *          -> FAILED (whole request, instead of what is missing)
  *
- * then nothing more under that id. The token that ends a choice comes as a
+ * then nothing more under that id, except that a hand-off to somebody tells what
+ * became of it (SENT). The token that ends a choice comes as a
  * TOKEN like any other (it counts in the usage); FINISHED with STOP names it
  * once more in `token`, so that its text can be left out. After a CANCEL each
  * open choice still gets its FINISHED, with CANCELLED. SCORE events come in
@@ -103,7 +104,9 @@ enum engine_event_kind {
     ENGINE_EVENT_FAILED, /* the request is over */
     ENGINE_EVENT_ABORTED, /* answer to ABORT_RID: `found` */
     ENGINE_EVENT_CACHE, /* answer to CACHE_EVENTS: `cache` */
-    ENGINE_EVENT_STOPPED /* the engine thread has ended */
+    ENGINE_EVENT_STOPPED, /* the engine thread has ended */
+    ENGINE_EVENT_SENT /* the KV of a context-only request that was answered has
+                         gone (`error` OK) or will not: `journey` */
 };
 
 enum engine_finish {
@@ -157,10 +160,10 @@ struct engine_event {
     uint32_t top_count;
     struct sampler_top *top; /* heap, the receiver's; NULL when none */
     enum engine_finish finish;
-    enum err error; /* FAILED: ERR_FULL asks the client to retry later */
+    enum err error; /* SENT; FAILED: ERR_FULL asks the client to retry later */
     char reason[120]; /* FAILED: for the client; "n: ..." names its field */
     bool found;
-    struct engine_journey journey; /* FINISHED and FAILED */
+    struct engine_journey journey; /* FINISHED, FAILED, SENT */
     /* CACHE: heap, the receiver's; NULL: no events are kept here (`error` OK),
      * or no memory for the answer. */
     struct engine_cache_batch *cache;

@@ -370,6 +370,10 @@ static void decide(struct engine_core *core, struct item *item,
         log_info("engine", "KV of request %lld did not move: %s",
                  (long long)item->rid, agree_reason_name(op->reason));
     }
+    if (!is_under_way && item->kind == ENGINE_CONTEXT_ONLY) {
+        bool is_sent = op->outcome == AGREE_COMPLETED;
+        item_say_sent(core, item, now_ns, is_sent ? OK : error_of(op->reason));
+    }
     item->state = ITEM_DRAINING;
 }
 

@@ -195,6 +195,9 @@ struct engine_event *item_event(struct engine_core *core,
 void item_say_finished(struct engine_core *core, struct item *item,
                        uint32_t choice, enum engine_finish finish,
                        int32_t token, uint64_t now_ns);
+/* What became of a hand-off whose request was answered. */
+void item_say_sent(struct engine_core *core, struct item *item, uint64_t now_ns,
+                   enum err error);
 void item_say_failed(struct engine_core *core, struct item *item,
                      uint64_t now_ns, enum err error, const char *reason);
 /* Ends a request in any state: what it holds is let go now, or when its

@@ -112,6 +112,16 @@ static void on_score(struct serve_request *request,
     }
 }
 
+static bool is_handed_on(const struct serve_request *request)
+{
+    for (uint32_t i = 0; i < request->choice_count; i++) {
+        if (request->choices[i].finish == ENGINE_FINISH_HANDOFF) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void note_transfer(struct serve_request *request,
                           const struct engine_journey *journey, bool is_failed)
 {
@@ -124,6 +134,7 @@ static void note_transfer(struct serve_request *request,
                             .rid = request->rid,
                             .kind = request->kind,
                             .is_failed = is_failed,
+                            .is_open = !is_failed && is_handed_on(request),
                             .ended_wall_ms = io_clock_wall_ms(),
                             .journey = *journey,
                         });
@@ -266,6 +277,12 @@ static void on_event(struct serve *serve, const struct engine_event *event)
         serve_cache_on_event(serve, request, event);
         return;
     }
+    if (event->kind == ENGINE_EVENT_SENT) {
+        serve_transfers_note_sent(&serve->transfers, event->id,
+                                  io_clock_wall_ms(), event->error != OK,
+                                  &event->journey);
+        return;
+    }
     if (request == NULL || request->phase != SERVE_IN_ENGINE) {
         return;
     }
@@ -293,6 +310,7 @@ static void on_event(struct serve *serve, const struct engine_event *event)
         break;
     case ENGINE_EVENT_ABORTED:
     case ENGINE_EVENT_CACHE:
+    case ENGINE_EVENT_SENT:
     case ENGINE_EVENT_STOPPED:
         break;
     }

@@ -9,6 +9,22 @@ void serve_transfers_add(struct serve_transfers *transfers,
     transfers->count++;
 }
 
+void serve_transfers_note_sent(struct serve_transfers *transfers, uint64_t id,
+                               uint64_t now_wall_ms, bool is_failed,
+                               const struct engine_journey *journey)
+{
+    for (uint32_t i = 0; i < SERVE_TRANSFER_COUNT_MAX; i++) {
+        struct serve_transfer *transfer = &transfers->ring[i];
+        if (transfer->id == id && transfer->is_open) {
+            transfer->is_open = false;
+            transfer->is_failed = is_failed;
+            transfer->ended_wall_ms = now_wall_ms;
+            transfer->journey = *journey;
+            return;
+        }
+    }
+}
+
 static void add_text(struct buf *out, const char *key, const char *text)
 {
     buf_printf(out, ",\"%s\":", key);
@@ -27,7 +43,10 @@ static void add_transfer(const struct serve_transfer *transfer, struct buf *out)
                transfer->id, transfer->rid);
     add_text(out, "role",
              transfer->kind == ENGINE_CONTEXT_ONLY ? "context" : "generation");
-    add_text(out, "result", transfer->is_failed ? "failed" : "ok");
+    add_text(out, "result",
+             transfer->is_open     ? "sending"
+             : transfer->is_failed ? "failed"
+                                   : "ok");
     buf_printf(out, ",\"ended_ms\":%" PRIu64, transfer->ended_wall_ms);
     add_text(out, "backend", journey->backend);
     add_text(out, "lane", journey->lane);

@@ -13,6 +13,7 @@ struct serve_transfer {
     int64_t rid;
     enum engine_kind kind;
     bool is_failed;
+    bool is_open; /* answered; its KV waits for the other worker, or goes */
     uint64_t ended_wall_ms;
     struct engine_journey journey;
 };
@@ -23,6 +24,11 @@ struct serve_transfers {
 };
 void serve_transfers_add(struct serve_transfers *transfers,
                          const struct serve_transfer *transfer);
+/* Of a hand-off that is open, when it ends; nothing when it is not kept any
+ * more. */
+void serve_transfers_note_sent(struct serve_transfers *transfers, uint64_t id,
+                               uint64_t now_wall_ms, bool is_failed,
+                               const struct engine_journey *journey);
 /* Newest first. `writes` is a JSON list of the single writes below them. */
 void serve_transfers_print(const struct serve_transfers *transfers,
                            struct span writes, struct buf *out);

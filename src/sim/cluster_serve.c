@@ -217,7 +217,8 @@ static void on_failed(struct cluster_worker *worker, struct cluster_call *call,
 void cluster_serve_event(struct cluster_worker *worker,
                          const struct engine_event *event)
 {
-    if (event->kind == ENGINE_EVENT_ABORTED) {
+    if (event->kind == ENGINE_EVENT_ABORTED ||
+        event->kind == ENGINE_EVENT_SENT) {
         return;
     }
     struct cluster_call *call = find_id(worker, event->id);

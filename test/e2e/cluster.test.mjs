@@ -36,6 +36,12 @@ test('a completion crosses from context to generation over UCX', async () => {
   const transfers = (await get(cluster.worker('generation-0').port, '/transfers')).json.transfers;
   assert.ok(transfers.length > 0);
   assert.equal(transfers.at(-1).backend, 'auto');
+  // The sender tells the same bytes, once they have gone.
+  const { disagg_request_id: id, bytes, lane } = transfers[0];
+  const sent = async () => (await get(cluster.worker('context-0').port, '/transfers')).json.transfers.find((transfer) => transfer.disagg_request_id === id);
+  await until('the sender has seen the end', async () => (await sent()).result === 'ok');
+  assert.ok(bytes > 0);
+  assert.deepEqual([(await sent()).bytes, (await sent()).lane], [bytes, lane]);
 });
 
 test('no client-visible body holds internal fields', async () => {

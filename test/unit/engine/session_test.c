@@ -40,7 +40,8 @@ static void run_context(struct rig *context, struct engine_request *request,
 }
 
 /* The whole journey on one thread: prompt on one core, pages copied, tokens on
- * the other; they are those of a model that was never interrupted.
+ * the other; they are those of a model that was never interrupted. The sender
+ * hears of its end too.
  * [engine T90] */
 static void handed_over_request_gives_the_same_tokens(void **state)
 {
@@ -73,6 +74,12 @@ static void handed_over_request_gives_the_same_tokens(void **state)
         &rig_find(generation, 5, 0, ENGINE_EVENT_FINISHED)->journey;
     assert_int_equal(journey->moved_blocks, 8);
     assert_string_equal(journey->lane, "memcpy");
+    const struct engine_event *sent =
+        rig_find(context, 5, 0, ENGINE_EVENT_SENT);
+    assert_non_null(sent);
+    assert_int_equal(sent->error, OK);
+    assert_int_equal(sent->journey.moved_bytes, journey->moved_bytes);
+    assert_string_equal(sent->journey.lane, "memcpy");
     rig_assert_idle(context);
     rig_assert_idle(generation);
     rig_destroy(context);

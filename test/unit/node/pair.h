@@ -490,6 +490,9 @@ static inline void side_take_one(struct side *side,
     case ENGINE_EVENT_STOPPED:
         side->is_stopped = true;
         return;
+    case ENGINE_EVENT_SENT:
+        assert_true(answer->is_over);
+        return;
     default:
         break;
     }

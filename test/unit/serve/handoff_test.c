@@ -25,7 +25,7 @@ static struct client *send_signed(struct world *world, const char *body)
 
 /* Proof: a context leg's answer has what the generation leg needs: the id it
  * was given, first tokens, the state and where to pull from. [serve T19] the
- * id is one no double holds. */
+ * id is one no double holds. What moved is told when it has gone. */
 static void a_context_leg_answers_with_the_handoff(void **state)
 {
     struct world *world = *state;
@@ -62,6 +62,14 @@ static void a_context_leg_answers_with_the_handoff(void **state)
                                       .first_token_count = 1};
     assert_true(api_opaque_is_sealed(world->parts.auth_key, &sealed, &opaque));
     client_close(client);
+    world_answers(world, "GET", "/transfers", "", "", 200,
+                  "\"role\":\"context\",\"result\":\"sending\"");
+    world_post(world, &(struct engine_event){
+                          .kind = ENGINE_EVENT_SENT,
+                          .id = made->id,
+                          .journey = {.moved_bytes = 77, .lane = "sysv"}});
+    world_answers(world, "GET", "/transfers", "", "", 200,
+                  "\"lane\":\"sysv\",\"bytes\":77,");
     engine_request_free(made);
 }
 
