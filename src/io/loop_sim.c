@@ -85,9 +85,16 @@ static void watch_set(struct io_watch *watch, int interest)
 
 /* -------- a turn -------- */
 
-static bool is_due(const struct io_sim *sim, const struct sim_timer *timer)
+/* Its host's clock says this much more than the world's. */
+static uint64_t skew_of(const struct sim_loop *loop)
 {
-    return timer->is_started && timer->base.due <= sim->now;
+    return loop->sim->skew_ns[loop->host];
+}
+
+static bool is_due(const struct sim_loop *loop, const struct sim_timer *timer)
+{
+    return timer->is_started &&
+           timer->base.due <= loop->sim->now + skew_of(loop);
 }
 
 static uint32_t mark(struct sim_loop *loop)
@@ -95,7 +102,7 @@ static uint32_t mark(struct sim_loop *loop)
     const struct io_sim *sim = loop->sim;
     uint32_t count = 0;
     for (struct sim_timer *at = loop->timers; at != NULL; at = at->next) {
-        at->is_pending = is_due(sim, at);
+        at->is_pending = is_due(loop, at);
         count += at->is_pending;
     }
     for (struct sim_watch *at = loop->watches; at != NULL; at = at->next) {
@@ -181,7 +188,7 @@ static void stop(struct io_loop *loop)
 
 static uint64_t now(const struct io_loop *loop)
 {
-    return body_of(loop)->sim->now;
+    return body_of(loop)->sim->now + skew_of(body_of(loop));
 }
 
 static void destroy(struct io_loop *base)
@@ -280,6 +287,15 @@ enum err io_sim_loop_create(struct io_sim *sim, uint32_t host,
     return OK;
 }
 
+void io_sim_skew(struct io_sim *sim, uint32_t host, uint64_t ns)
+{
+    CHECK(host < IO_SIM_HOST_MAX);
+    for (const struct sim_loop *at = sim->loops; at != NULL; at = at->next) {
+        CHECK(at->host != host);
+    }
+    sim->skew_ns[host] = ns;
+}
+
 void io_sim_freeze(struct io_loop *loop, bool on)
 {
     body_of(loop)->is_frozen = on;
@@ -301,7 +317,8 @@ static uint64_t work_ns(const struct sim_loop *loop)
     const struct io_sim *sim = loop->sim;
     uint64_t next = loop->base.waiting.count > 0 ? sim->now : UINT64_MAX;
     for (const struct sim_timer *at = loop->timers; at != NULL; at = at->next) {
-        next = at->is_started ? sooner(next, at->base.due) : next;
+        bool is_ever = at->is_started && at->base.due != UINT64_MAX;
+        next = is_ever ? sooner(next, at->base.due - skew_of(loop)) : next;
     }
     for (const struct sim_watch *at = loop->watches; at != NULL;
          at = at->next) {

@@ -50,6 +50,8 @@ bool io_sim_step(struct io_sim *sim, uint64_t until_ns);
 /* `host`: 1 .. IO_SIM_HOST_MAX - 1. Ends with io_loop_destroy. */
 MUST_USE enum err io_sim_loop_create(struct io_sim *sim, uint32_t host,
                                      struct io_loop **loop_out);
+/* That host's clock is ahead by so much: before its first loop. */
+void io_sim_skew(struct io_sim *sim, uint32_t host, uint64_t ns);
 /* As io_waker_create, for the loops of this world; it cannot be waited on. */
 MUST_USE enum err io_sim_waker_create(struct io_sim *sim,
                                       struct io_waker **waker_out);

@@ -70,6 +70,7 @@ struct io_sim {
     struct io_sim_options options;
     struct rng rng;
     uint64_t now;
+    uint64_t skew_ns[IO_SIM_HOST_MAX]; /* of the hosts' clocks, ahead of now */
     struct sim_loop *loops;
     uint16_t next_port;
     struct sim_socket sockets[SIM_SOCKET_MAX];

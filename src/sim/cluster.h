@@ -29,6 +29,9 @@ struct sim_cluster_options {
     uint64_t seed;
     /* Nothing but work: no cancels, crashes, cuts or tight pools. */
     bool without_faults;
+    /* Not 0: the hosts' clocks differ by days, drawn from it. Nothing else
+     * changes by that: the trace is the same. */
+    uint64_t skew_seed;
     /* What happens instead of what the seed draws (cluster_story.c); NULL. */
     const char *story;
     /* Each may be NULL. */

@@ -170,6 +170,16 @@ static void draw_all(struct cluster *world, struct rng *rng)
     draw_hostility(world, rng);
 }
 
+/* Each host counts from its own start, up to a fortnight ago (transfer.md T90). */
+static void skew_clocks(struct cluster *world)
+{
+    struct rng rng = rng_from_seed(world->options.skew_seed);
+    for (uint32_t i = 1; i < IO_SIM_HOST_MAX; i++) {
+        uint64_t skew_ns = rng_below(&rng, 1200000000000000u);
+        io_sim_skew(world->io, i, world->options.skew_seed == 0 ? 0 : skew_ns);
+    }
+}
+
 void cluster_draw(struct cluster *world)
 {
     struct rng root = rng_from_seed(world->options.seed);
@@ -188,6 +198,7 @@ void cluster_draw(struct cluster *world)
         io = draw_io(&rng, io_rng);
     }
     world->io = io_sim_create(&io);
+    skew_clocks(world);
     world->hash = (struct model_hash_options){
         .vocab_size = CLUSTER_VOCABULARY,
         .context_length = world->core_options.max_seq,

@@ -55,7 +55,7 @@ static struct engine_request *ask(struct cluster_worker *worker,
 {
     const struct cluster_request *request =
         &worker->world->requests[message->request];
-    uint64_t now_ns = io_sim_now(worker->world->io);
+    uint64_t now_ns = io_loop_now(worker->engine_loop);
     struct engine_request *asked = mem_new(sizeof(*asked));
     *asked = (struct engine_request){
         .id = id,
