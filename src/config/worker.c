@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/blockers.h"
 #include "base/mem.h"
 #include "config/field.h"
 #include "io/allow.h"
@@ -248,90 +249,101 @@ enum err config_worker_set(struct config_worker *config, const char *key,
     return code;
 }
 
-static enum err check_ports(const struct config_worker *config, struct why *why)
+static void check_ports(const struct config_worker *config,
+                        struct blockers *blockers)
 {
     uint32_t data = config->data_port;
     if (config->port != 0 && config->port == config->transfer_port) {
-        return why_say(why, ERR_INVALID,
-                       "`port` and `transfer_port` must differ");
+        blockers_add(blockers, "`port` and `transfer_port` must differ");
     }
     if (data != 0 && (data == config->port || data == config->transfer_port)) {
-        return why_say(why, ERR_INVALID,
-                       "`cache_transceiver_config.port` is %u, as `%s` is",
-                       data, data == config->port ? "port" : "transfer_port");
+        blockers_add(blockers,
+                     "`cache_transceiver_config.port` is %u, as `%s` is", data,
+                     data == config->port ? "port" : "transfer_port");
     }
-    return OK;
 }
 
 /* Two portions of a MiB, one for each direction, are the least. */
-static enum err check_bounce(const struct config_worker *config,
-                             struct why *why)
+static void check_bounce(const struct config_worker *config,
+                         struct blockers *blockers)
 {
     if (config->bounce_bytes > 0 && config->bounce_bytes < 2u << 20) {
-        return why_say(why, ERR_INVALID,
-                       "`cache_transceiver_config.bounce_size` is %llu bytes, "
-                       "at least 2 MiB are needed",
-                       (unsigned long long)config->bounce_bytes);
+        blockers_add(blockers,
+                     "`cache_transceiver_config.bounce_size` is %llu bytes, at "
+                     "least 2 MiB are needed",
+                     (unsigned long long)config->bounce_bytes);
     }
-    return OK;
 }
 
-static enum err check_hosts(const struct config_worker *config, struct why *why)
+static void check_hosts(const struct config_worker *config,
+                        struct blockers *blockers)
 {
+    struct why why;
     struct io_allow *allow = NULL;
-    if (config->allowed_peer_hosts[0] == 0) {
-        return OK;
+    struct span hosts = span_of_string(config->allowed_peer_hosts);
+    if (hosts.size > 0 && io_allow_create(hosts, &why, &allow) != OK) {
+        blockers_add(blockers,
+                     "`cache_transceiver_config.allowed_peer_hosts`: %s",
+                     why.text);
     }
-    enum err code = io_allow_create(span_of_string(config->allowed_peer_hosts),
-                                    why, &allow);
     io_allow_destroy(allow);
-    return code == OK
-               ? OK
-               : why_prefix(why, code,
-                            "`cache_transceiver_config.allowed_peer_hosts`");
 }
 
-enum err config_worker_check(const struct config_worker *config,
-                             struct why *why)
+static void check_tokens(const struct config_worker *config,
+                         struct blockers *blockers)
 {
     uint32_t block = config->tokens_per_block;
-    if (config->model[0] == 0) {
-        return why_say(why, ERR_INVALID, "`model` is missing");
-    }
     if (block == 0 || (block & (block - 1)) != 0) {
-        return why_say(why, ERR_INVALID,
-                       "`kv_cache_config.tokens_per_block` must be a power of "
-                       "two");
+        blockers_add(blockers,
+                     "`kv_cache_config.tokens_per_block` is %u, not a power of "
+                     "two",
+                     block);
     }
     if (config->kv_tokens != 0 && config->kv_tokens < 2ull * block) {
-        return why_say(why, ERR_INVALID,
-                       "`kv_cache_config.max_tokens` must hold at least two "
-                       "blocks of %u tokens",
-                       block);
+        blockers_add(blockers,
+                     "`kv_cache_config.max_tokens` must hold at least two "
+                     "blocks of %u tokens",
+                     block);
+    } else if (config->kv_tokens != 0 && config->max_seq > config->kv_tokens) {
+        blockers_add(blockers, "`max_seq_len` must not exceed "
+                               "`kv_cache_config.max_tokens`");
     }
-    if (config->kv_tokens != 0 && config->max_seq > config->kv_tokens) {
-        return why_say(why, ERR_INVALID,
-                       "`max_seq_len` must not exceed "
-                       "`kv_cache_config.max_tokens`");
-    }
+}
+
+static void check_cache(const struct config_worker *config,
+                        struct blockers *blockers)
+{
     if (config->event_max > 0 && !config->enable_block_reuse) {
-        return why_say(why, ERR_INVALID,
-                       "`kv_cache_config.event_buffer_max_size` is %u, but "
-                       "without `kv_cache_config.enable_block_reuse` no block "
-                       "is ever announced",
-                       config->event_max);
+        blockers_add(blockers,
+                     "`kv_cache_config.event_buffer_max_size` is %u, but "
+                     "without `kv_cache_config.enable_block_reuse` no block is "
+                     "ever announced",
+                     config->event_max);
     }
     if (config->host_cache_bytes > 0 && !config->enable_block_reuse &&
         config->policy == CONFIG_POLICY_NO_EVICT) {
-        return why_say(why, ERR_INVALID,
-                       "`kv_cache_config.host_cache_size` would stay empty: "
-                       "nothing is cached without "
-                       "`kv_cache_config.enable_block_reuse`, and "
-                       "GUARANTEED_NO_EVICT suspends nobody");
+        blockers_add(blockers,
+                     "`kv_cache_config.host_cache_size` would stay empty: "
+                     "nothing is cached without "
+                     "`kv_cache_config.enable_block_reuse`, and "
+                     "GUARANTEED_NO_EVICT suspends nobody");
     }
-    enum err code = check_bounce(config, why);
-    code = code == OK ? check_ports(config, why) : code;
-    return code == OK ? check_hosts(config, why) : code;
+}
+
+/* All at once: who mends one should not meet the next at the next start. */
+enum err config_worker_check(const struct config_worker *config,
+                             struct why *why)
+{
+    struct blockers blockers = {.count = 0};
+    if (config->model[0] == 0) {
+        blockers_add(&blockers, "`model` is missing");
+    }
+    check_tokens(config, &blockers);
+    check_cache(config, &blockers);
+    check_bounce(config, &blockers);
+    check_ports(config, &blockers);
+    check_hosts(config, &blockers);
+    return blockers_say(&blockers, ERR_INVALID, why);
 }
 
 void config_worker_describe(const struct config_worker *config, struct buf *out)

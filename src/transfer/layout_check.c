@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "transfer/blockers.h"
+#include "base/blockers.h"
 #include "transfer/layout_helix.h"
 
 /* -------- one party -------- */
@@ -123,7 +123,7 @@ enum err transfer_party_validate(const struct transfer_party *party,
 struct check {
     const struct transfer_party *sender, *receiver;
     bool can_regrain;
-    struct transfer_blockers blockers;
+    struct blockers blockers;
     struct transfer_check result;
     char view[TRANSFER_ROLES_TEXT_SIZE + 24]; /* "key+value of layer 3, " */
 };
@@ -132,10 +132,10 @@ static void same_number(struct check *check, const char *name, uint64_t sender,
                         uint64_t receiver)
 {
     if (sender != receiver) {
-        transfer_blockers_add(&check->blockers,
-                              "%s%s: %llu at the sender, %llu at the receiver",
-                              check->view, name, (unsigned long long)sender,
-                              (unsigned long long)receiver);
+        blockers_add(&check->blockers,
+                     "%s%s: %llu at the sender, %llu at the receiver",
+                     check->view, name, (unsigned long long)sender,
+                     (unsigned long long)receiver);
     }
 }
 
@@ -143,9 +143,9 @@ static void same_text(struct check *check, const char *name, const char *sender,
                       const char *receiver)
 {
     if (strcmp(sender, receiver) != 0) {
-        transfer_blockers_add(&check->blockers,
-                              "%s%s: %s at the sender, %s at the receiver",
-                              check->view, name, sender, receiver);
+        blockers_add(&check->blockers,
+                     "%s%s: %s at the sender, %s at the receiver", check->view,
+                     name, sender, receiver);
     }
 }
 
@@ -168,11 +168,11 @@ static void check_axes(struct check *check)
     uint32_t from = transfer_layout_part_count(sender);
     uint32_t to = transfer_layout_part_count(receiver);
     if (!transfer_axis_divides(from, to)) {
-        transfer_blockers_add(&check->blockers,
-                              "tp_size / dp_size: %u / %u at the sender, %u / "
-                              "%u at the receiver, neither divides the other",
-                              sender->tp_size, sender->dp_size,
-                              receiver->tp_size, receiver->dp_size);
+        blockers_add(&check->blockers,
+                     "tp_size / dp_size: %u / %u at the sender, %u / "
+                     "%u at the receiver, neither divides the other",
+                     sender->tp_size, sender->dp_size, receiver->tp_size,
+                     receiver->dp_size);
     }
     const struct transfer_helix_use use = {
         .sender_cp_size = sender->cp_size,
@@ -201,11 +201,10 @@ static void check_stages(struct check *check,
             found += has;
         }
         if (found == 0) {
-            transfer_blockers_add(&check->blockers,
-                                  "stages[%u] of the %s: layers %u to %u, none "
-                                  "on the other side",
-                                  i, side, stage->ids[0],
-                                  stage->ids[stage->count - 1]);
+            blockers_add(&check->blockers,
+                         "stages[%u] of the %s: layers %u to %u, none "
+                         "on the other side",
+                         i, side, stage->ids[0], stage->ids[stage->count - 1]);
         }
         alone += stage->count - found;
     }
@@ -232,8 +231,7 @@ static void check_share(struct check *check, const char *name,
 {
     struct why why;
     if (transfer_share_match(from, to, &why)) {
-        transfer_blockers_add(&check->blockers, "%s%s%s", check->view, name,
-                              why.text);
+        blockers_add(&check->blockers, "%s%s%s", check->view, name, why.text);
     }
 }
 
@@ -248,12 +246,12 @@ static void check_heads(struct check *check, const struct transfer_view *from,
     bool goes_whole = !is_cut && from->tokens_per_block == to->tokens_per_block;
     if (!goes_whole && (transfer_view_unit_bytes(from) == 0 ||
                         transfer_view_unit_bytes(to) == 0)) {
-        transfer_blockers_add(&check->blockers,
-                              "%shead_dim: %u %s at the sender, %u %s at the "
-                              "receiver, no whole bytes and so never cut",
-                              check->view, from->head_dim,
-                              transfer_element_name(from->element),
-                              to->head_dim, transfer_element_name(to->element));
+        blockers_add(&check->blockers,
+                     "%shead_dim: %u %s at the sender, %u %s at the "
+                     "receiver, no whole bytes and so never cut",
+                     check->view, from->head_dim,
+                     transfer_element_name(from->element), to->head_dim,
+                     transfer_element_name(to->element));
     }
     if (is_cut && from->kind == TRANSFER_VIEW_TOKENS_FIRST) {
         check->result.cuts_tokens = true;
@@ -278,11 +276,11 @@ static void check_sections(struct check *check,
     }
     if (check->sender->layout->cp_size > 1 ||
         check->receiver->layout->cp_size > 1) {
-        transfer_blockers_add(&check->blockers,
-                              "%scp_size: %u at the sender, %u at the "
-                              "receiver, a state has no blocks to deal out",
-                              check->view, check->sender->layout->cp_size,
-                              check->receiver->layout->cp_size);
+        blockers_add(&check->blockers,
+                     "%scp_size: %u at the sender, %u at the "
+                     "receiver, a state has no blocks to deal out",
+                     check->view, check->sender->layout->cp_size,
+                     check->receiver->layout->cp_size);
     }
 }
 
@@ -355,10 +353,10 @@ static void check_is_paired(struct check *check,
         if (is_needed) {
             char roles[TRANSFER_ROLES_TEXT_SIZE];
             transfer_roles_text(view->roles, roles);
-            transfer_blockers_add(&check->blockers,
-                                  "roles of layer %u: %s at the %s, no such "
-                                  "set at the %s",
-                                  entry->layer, roles, side, other);
+            blockers_add(&check->blockers,
+                         "roles of layer %u: %s at the %s, no such "
+                         "set at the %s",
+                         entry->layer, roles, side, other);
             return;
         }
     }
@@ -399,7 +397,7 @@ enum err transfer_parties_check(const struct transfer_party *sender,
     check_stages(&check, receiver->layout, sender->layout, "receiver",
                  &check.result.receiver_only_layers);
     check_all_views(&check);
-    enum err err = transfer_blockers_say(&check.blockers, why);
+    enum err err = blockers_say(&check.blockers, ERR_UNSUPPORTED, why);
     if (!err) {
         *check_out = check.result;
     }

@@ -40,7 +40,7 @@ enum err transfer_helix_spread(uint32_t cp_size, uint32_t cp_rank,
 }
 
 void transfer_helix_check(const struct transfer_helix_use *use,
-                          struct transfer_blockers *blockers)
+                          struct blockers *blockers)
 {
     uint32_t sender = use->sender_cp_size;
     uint32_t receiver = use->receiver_cp_size;
@@ -48,25 +48,25 @@ void transfer_helix_check(const struct transfer_helix_use *use,
         return;
     }
     if (sender > 1 && receiver > 1) {
-        transfer_blockers_add(blockers,
+        blockers_add(blockers,
                               "cp_size: %u at the sender, %u at the receiver, "
                               "one must be 1",
                               sender, receiver);
     }
     if (use->source_first > 0 || use->target_first > 0) {
-        transfer_blockers_add(blockers,
+        blockers_add(blockers,
                               "first block: %u at the sender, %u at the "
                               "receiver, cp_size over 1 reuses no prefix",
                               use->source_first, use->target_first);
     }
     if (use->is_pipelined) {
-        transfer_blockers_add(blockers,
+        blockers_add(blockers,
                               "pipelining: cp_size is %u at the sender, %u at "
                               "the receiver",
                               sender, receiver);
     }
     if (use->has_bounce) {
-        transfer_blockers_add(blockers,
+        blockers_add(blockers,
                               "bounce: cp_size is %u at the sender, %u at the "
                               "receiver",
                               sender, receiver);

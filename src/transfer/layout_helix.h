@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "kv/ids.h"
-#include "transfer/blockers.h"
+#include "base/blockers.h"
 
 bool transfer_helix_keeps(uint32_t cp_size, uint32_t cp_rank, uint32_t ordinal);
 /* How many of [0, block_count). */
@@ -38,4 +38,4 @@ struct transfer_helix_use {
 /* Adds by name all that does not go with CP > 1; nothing if neither side has
  * it. Of blocks of unequal size and of states layout_check knows. */
 void transfer_helix_check(const struct transfer_helix_use *use,
-                          struct transfer_blockers *blockers);
+                          struct blockers *blockers);

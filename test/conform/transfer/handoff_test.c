@@ -256,7 +256,7 @@ static void other_incarnation_is_told_at_once(enum node_body body)
     close_pair(&pair);
 }
 
-/* Nobody listens there. */
+/* Nobody listens there: no registration, no wait. [transfer T63] */
 static void unreachable_endpoint_fails_and_is_quiet(enum node_body body)
 {
     struct pair pair;
@@ -502,7 +502,7 @@ static void stopped_write_fails_both_sides(enum node_body body)
 }
 
 /* A different block size: the request fails with the field and both values,
- * and the other transfers of the worker go on. [transfer T64] */
+ * and the other transfers of the worker go on. [transfer T63 T64] */
 static void layout_mismatch_names_the_field(enum node_body body)
 {
     struct pair pair;

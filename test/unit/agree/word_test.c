@@ -1,6 +1,7 @@
 #include "unit/base/test.h"
 
 #include "agree/word.h"
+#include "base/rng.h"
 
 enum {
     R = AGREE_READY,
@@ -138,6 +139,61 @@ static void the_reason_is_the_same_in_any_order(void **state)
     assert_string_equal(agree_reason_name(200), "unknown");
 }
 
+static uint8_t draw_word(struct rng *rng)
+{
+    uint8_t word = 0;
+    do {
+        word = (uint8_t)rng_below(rng, 128);
+    } while (!agree_word_is_legal(word));
+    return word;
+}
+
+/* What any rank says is a union, what all must say an intersection: the order
+ * of the ranks is nothing, one that says the same as another changes nothing, and
+ * a domain is as good as its parts are together. [transfer T38] */
+static void reduction_is_union_and_intersection(void **state)
+{
+    (void)state;
+    struct rng rng = rng_from_seed(38);
+    for (int round = 0; round < 20000; round++) {
+        uint8_t words[9], reasons[9];
+        uint32_t count = 2 + (uint32_t)rng_below(&rng, 7);
+        uint32_t cut = 1 + (uint32_t)rng_below(&rng, count - 1);
+        for (uint32_t i = 0; i < count; i++) {
+            words[i] = draw_word(&rng);
+            reasons[i] = (uint8_t)rng_below(&rng, AGREE_REASON_COUNT);
+        }
+        struct agree_verdict whole, left, right, again;
+        assert_int_equal(agree_reduce(words, reasons, count, &whole), OK);
+        assert_int_equal(agree_reduce(words, reasons, cut, &left), OK);
+        assert_int_equal(
+            agree_reduce(words + cut, reasons + cut, count - cut, &right), OK);
+        assert_int_equal(whole.is_ready, left.is_ready && right.is_ready);
+        assert_int_equal(whole.is_doomed, left.is_doomed || right.is_doomed);
+        assert_int_equal(whole.is_decided, left.is_decided && right.is_decided);
+        assert_int_equal(whole.is_reclaimable,
+                         left.is_reclaimable && right.is_reclaimable);
+        if (whole.is_decided) {
+            bool is_good = left.outcome == AGREE_COMPLETED &&
+                           right.outcome == AGREE_COMPLETED;
+            assert_int_equal(whole.outcome == AGREE_COMPLETED, is_good);
+        }
+        uint32_t twice = (uint32_t)rng_below(&rng, count);
+        words[count] = words[twice];
+        reasons[count] = reasons[twice];
+        assert_int_equal(agree_reduce(words, reasons, count + 1, &again), OK);
+        assert_memory_equal(&again, &whole, sizeof(whole));
+        for (uint32_t i = count; i > 1; i--) {
+            uint32_t other = (uint32_t)rng_below(&rng, i);
+            uint8_t word = words[i - 1], reason = reasons[i - 1];
+            words[i - 1] = words[other], reasons[i - 1] = reasons[other];
+            words[other] = word, reasons[other] = reason;
+        }
+        assert_int_equal(agree_reduce(words, reasons, count, &again), OK);
+        assert_memory_equal(&again, &whole, sizeof(whole));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +202,7 @@ int main(void)
         cmocka_unit_test(one_rank_decides_alone),
         cmocka_unit_test(words_only_grow),
         cmocka_unit_test(the_reason_is_the_same_in_any_order),
+        cmocka_unit_test(reduction_is_union_and_intersection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,6 +245,35 @@ static void a_list_of_hosts_that_cannot_be_read_is_refused(void **state)
     assert_int_equal(config_worker_check(&c, &why), OK);
 }
 
+/* [transfer T27] */
+static void all_that_is_wrong_is_said_at_once(void **state)
+{
+    static const char *const SETTINGS[][2] = {{"tokens_per_block", "24"},
+                                              {"bounce_size", "1MiB"},
+                                              {"port", "8000"},
+                                              {"transfer_port", "8000"},
+                                              {"event_buffer_max_size", "8"},
+                                              {"enable_block_reuse", "false"}};
+    static const char *const SAID[] = {
+        "`model` is missing; ", "tokens_per_block` is 24",
+        "event_buffer_max_size` is 8", "bounce_size` is 1048576",
+        "`port` and `transfer_port` must differ"};
+    struct config_worker c;
+    struct why why;
+    (void)state;
+    config_worker_init(&c);
+    for (size_t i = 0; i < sizeof(SETTINGS) / sizeof(SETTINGS[0]); i++) {
+        assert_int_equal(
+            config_worker_set(&c, SETTINGS[i][0], SETTINGS[i][1], &why), OK);
+    }
+    assert_int_equal(config_worker_check(&c, &why), ERR_INVALID);
+    for (size_t i = 0; i < sizeof(SAID) / sizeof(SAID[0]); i++) {
+        if (strstr(why.text, SAID[i]) == NULL) {
+            fail_msg("%s: %s", SAID[i], why.text);
+        }
+    }
+}
+
 static void every_key_is_described(void **state)
 {
     struct config_worker c;
@@ -270,6 +299,7 @@ int main(void)
         cmocka_unit_test(what_would_stay_empty_is_refused),
         cmocka_unit_test(an_arena_that_is_too_small_is_refused),
         cmocka_unit_test(a_list_of_hosts_that_cannot_be_read_is_refused),
+        cmocka_unit_test(all_that_is_wrong_is_said_at_once),
         cmocka_unit_test(every_key_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,11 +81,12 @@ static void each_restriction_has_its_name(void **state)
                                      .target_first = 3,
                                      .is_pipelined = true,
                                      .has_bounce = true};
-    struct transfer_blockers blockers = {0};
+    struct blockers blockers = {0};
     struct why why = {{0}};
     transfer_helix_check(&use, &blockers);
     assert_int_equal(blockers.count, 4);
-    assert_int_equal(transfer_blockers_say(&blockers, &why), ERR_UNSUPPORTED);
+    assert_int_equal(blockers_say(&blockers, ERR_UNSUPPORTED, &why),
+                     ERR_UNSUPPORTED);
     assert_string_equal(
         why.text,
         "cp_size: 2 at the sender, 4 at the receiver, one must be 1; "
@@ -94,7 +95,7 @@ static void each_restriction_has_its_name(void **state)
         "pipelining: cp_size is 2 at the sender, 4 at the receiver; "
         "bounce: cp_size is 2 at the sender, 4 at the receiver");
     use.sender_cp_size = use.receiver_cp_size = 1;
-    blockers = (struct transfer_blockers){0};
+    blockers = (struct blockers){0};
     transfer_helix_check(&use, &blockers);
     assert_int_equal(blockers.count, 0);
 }

@@ -125,7 +125,7 @@ static void finish(struct bench *bench)
 
 /* Another attempt, another sender, another rid in the header than in the body,
  * a rid that is not awaited, a type of the other direction: counted, and the
- * session goes on to its good end. */
+ * session goes on to its good end. [transfer T61 I17] */
 static void strange_results_have_no_effect(void **state)
 {
     (void)state;

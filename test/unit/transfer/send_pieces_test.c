@@ -313,7 +313,8 @@ static void a_closing_link_gets_no_more_batches(void **state)
 }
 
 /* So many tokens that the parts of the smaller blocks are more than a message
- * names, in few blocks of the receiver: refused at once. */
+ * names, in few blocks of the receiver: the plan fails while the request is read,
+ * and the receiver is told at once. [transfer T62] */
 static void too_many_parts_are_refused(void **state)
 {
     (void)state;

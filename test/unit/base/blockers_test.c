@@ -1,4 +1,4 @@
-/* transfer/blockers: all that fit, in order, and how many did not. */
+/* base/blockers: all that fit, in order, and how many did not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,21 +9,23 @@
 
 #include <cmocka.h>
 
-#include "transfer/blockers.h"
+#include "base/blockers.h"
 
 /* Nothing against it, one thing, two. */
 static void reasons_stand_in_one_line(void **state)
 {
     (void)state;
-    struct transfer_blockers blockers = {0};
+    struct blockers blockers = {0};
     struct why why = {{0}};
-    assert_int_equal(transfer_blockers_say(&blockers, &why), OK);
+    assert_int_equal(blockers_say(&blockers, ERR_UNSUPPORTED, &why), OK);
     assert_string_equal(why.text, "");
-    transfer_blockers_add(&blockers, "a: %d", 1);
-    assert_int_equal(transfer_blockers_say(&blockers, &why), ERR_UNSUPPORTED);
+    blockers_add(&blockers, "a: %d", 1);
+    assert_int_equal(blockers_say(&blockers, ERR_UNSUPPORTED, &why),
+                     ERR_UNSUPPORTED);
     assert_string_equal(why.text, "a: 1");
-    transfer_blockers_add(&blockers, "b: %d", 2);
-    assert_int_equal(transfer_blockers_say(&blockers, &why), ERR_UNSUPPORTED);
+    blockers_add(&blockers, "b: %d", 2);
+    assert_int_equal(blockers_say(&blockers, ERR_UNSUPPORTED, &why),
+                     ERR_UNSUPPORTED);
     assert_string_equal(why.text, "a: 1; b: 2");
 }
 
@@ -33,12 +35,12 @@ static void what_has_no_room_is_counted(void **state)
 {
     (void)state;
     for (int length = 1; length < 380; length++) {
-        struct transfer_blockers blockers = {0};
+        struct blockers blockers = {0};
         for (int i = 0; i < 1000; i++) {
-            transfer_blockers_add(&blockers, "%0*d", length, 7);
+            blockers_add(&blockers, "%0*d", length, 7);
         }
         struct why why;
-        assert_int_equal(transfer_blockers_say(&blockers, &why),
+        assert_int_equal(blockers_say(&blockers, ERR_UNSUPPORTED, &why),
                          ERR_UNSUPPORTED);
         char end[64];
         snprintf(end, sizeof(end), "; and %u more", 1000 - blockers.told);

@@ -1,4 +1,4 @@
-#include "transfer/blockers.h"
+#include "base/blockers.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,8 +7,7 @@
 /* "; and 4294967295 more" and the end must still fit. */
 enum { TAIL_SIZE = 24 };
 
-void transfer_blockers_add(struct transfer_blockers *blockers,
-                           const char *format, ...)
+void blockers_add(struct blockers *blockers, const char *format, ...)
 {
     char line[sizeof(blockers->text)];
     va_list arguments;
@@ -34,16 +33,16 @@ void transfer_blockers_add(struct transfer_blockers *blockers,
     blockers->told++;
 }
 
-enum err transfer_blockers_say(const struct transfer_blockers *blockers,
-                               struct why *why)
+enum err blockers_say(const struct blockers *blockers, enum err code,
+                      struct why *why)
 {
     if (blockers->count == 0) {
         return OK;
     }
     int size = (int)blockers->size;
     if (blockers->told == blockers->count) {
-        return why_say(why, ERR_UNSUPPORTED, "%.*s", size, blockers->text);
+        return why_say(why, code, "%.*s", size, blockers->text);
     }
-    return why_say(why, ERR_UNSUPPORTED, "%.*s; and %u more", size,
-                   blockers->text, blockers->count - blockers->told);
+    return why_say(why, code, "%.*s; and %u more", size, blockers->text,
+                   blockers->count - blockers->told);
 }
