@@ -98,24 +98,42 @@ void control_drop(struct link *link, const char *format, ...)
     control_close(link, false);
 }
 
+static void encode(const struct link *link, struct wire_header *header,
+                   struct span body, struct buf *out)
+{
+    header->source_incarnation = link->control->options.transfer->incarnation;
+    header->target_incarnation = link->incarnation;
+    buf_reset(out);
+    enum err err = wire_frame_encode(header, body, out);
+    CHECK(!err);
+}
+
+void control_hold(struct link *link, uint16_t type, int64_t rid,
+                  uint32_t attempt, struct span body)
+{
+    struct control *control = link->control;
+    struct wire_header header = {.type = type, .rid = rid, .attempt = attempt};
+    CHECK(control->held_link == NULL);
+    encode(link, &header, body, &control->held);
+    control->held_link = link;
+}
+
 enum err control_send(struct link *link, uint16_t type, int64_t rid,
                       uint32_t attempt, struct span body)
 {
     struct control *control = link->control;
+    struct wire_header header = {.type = type, .rid = rid, .attempt = attempt};
+    bool has_held = control->held_link != NULL;
+    CHECK(!has_held || control->held_link == link);
+    control->held_link = NULL;
     if (link->is_closing) {
         return ERR_CLOSED;
     }
-    struct wire_header header = {
-        .type = type,
-        .source_incarnation = control->options.transfer->incarnation,
-        .target_incarnation = link->incarnation,
-        .rid = rid,
-        .attempt = attempt,
-    };
-    buf_reset(&control->frame);
-    enum err err = wire_frame_encode(&header, body, &control->frame);
-    CHECK(!err);
-    err = io_stream_write(link->stream, buf_span(&control->frame));
+    encode(link, &header, body, &control->frame);
+    struct span frame = buf_span(&control->frame);
+    enum err err = has_held ? io_stream_write2(link->stream,
+                                               buf_span(&control->held), frame)
+                            : io_stream_write(link->stream, frame);
     if (err == ERR_CLOSED) {
         return err; /* its end is on its way */
     }
@@ -373,6 +391,7 @@ enum err control_open(const struct control_options *options, struct why *why,
     control->links =
         mem_new_array(2 * control->link_max, sizeof(control->links[0]));
     buf_init(&control->frame, INPUT_MAX);
+    buf_init(&control->held, INPUT_MAX);
     buf_init(&control->body, WIRE_BODY_SIZE_MAX);
     struct io_listener_options listen = {
         .host = transfer->host,
@@ -422,6 +441,7 @@ void control_destroy(struct control *control)
     io_listener_close(control->listener);
     hello_finish(&control->hello);
     buf_finish(&control->frame);
+    buf_finish(&control->held);
     buf_finish(&control->body);
     mem_free(control->links);
     mem_free(control);

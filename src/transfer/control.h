@@ -96,6 +96,10 @@ struct link *control_find_sender(struct control *control, uint64_t incarnation);
 /* Drops the link and says ERR_CLOSED when it cannot take the frame. */
 enum err control_send(struct link *link, uint16_t type, int64_t rid,
                       uint32_t attempt, struct span body);
+/* The same, but it leaves with the frame that is sent on this link next, which
+ * must follow at once: one packet, and the peer is woken once. */
+void control_hold(struct link *link, uint16_t type, int64_t rid,
+                  uint32_t attempt, struct span body);
 /* Ends it with a log line. */
 void control_drop(struct link *link, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Heartbeats and limits of silence. */

@@ -10,6 +10,8 @@ struct control {
     char endpoint[280];
     struct io_listener *listener; /* NULL once shut */
     struct buf frame, body;
+    struct buf held; /* a frame for `held_link`, which goes with the next */
+    struct link *held_link;
     uint32_t link_max; /* each way */
     struct link *links; /* (2 * link_max): incoming, then outgoing */
 };

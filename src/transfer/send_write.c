@@ -92,9 +92,10 @@ void send_side_tell_aux(struct send_side *side, struct send_slot *slot)
     CHECK(slot->aux != NULL);
     buf_reset(&side->body);
     transfer_aux_encode(slot->aux, &side->body);
-    if (slot->link != NULL) {
-        send_body(side, slot->link, WIRE_AUX_RESULT, slot->session.rid,
-                  slot->advert->attempt);
+    if (slot->link != NULL) { /* the last result follows at once */
+        CHECK(!buf_error(&side->body));
+        control_hold(slot->link, WIRE_AUX_RESULT, slot->session.rid,
+                     slot->advert->attempt, buf_span(&side->body));
     }
 }
 

@@ -37,12 +37,14 @@ struct bench {
     int fd;
     uint32_t registered_count, frame_count, end_count;
     struct wire_header last;
+    struct link *link; /* that registered last */
 };
 
 static void on_registered(void *context, struct link *link)
 {
-    (void)link;
-    ((struct bench *)context)->registered_count++;
+    struct bench *bench = context;
+    bench->registered_count++;
+    bench->link = link;
 }
 
 static void on_frame(void *context, struct link *link,
@@ -380,6 +382,45 @@ static void endpoints_are_taken_to_the_letter(void **state)
     close_bench(&bench);
 }
 
+/* What is held waits for the frame that follows, and comes before it; after that
+ * frames go alone again. */
+static void a_held_frame_leaves_with_the_next(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct why why = {0};
+    uint8_t bytes[1024];
+    struct wire_header header;
+    struct span body, text = span_of_string("first");
+    size_t used = 0;
+    open_bench(&bench);
+    say_hello(&bench);
+    assert_int_equal(answer(&bench, &why), WIRE_REGISTERED);
+    control_hold(bench.link, WIRE_AUX_RESULT, 5, 2, text);
+    turns(&bench);
+    assert_int_equal(answer(&bench, &why), 0);
+    assert_int_equal(
+        control_send(bench.link, WIRE_KV_RESULT, 5, 2, span_of(NULL, 0)), OK);
+    turns(&bench);
+    ssize_t size = recv(bench.fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    assert_true(size > 0);
+    struct span all = span_of(bytes, (size_t)size);
+    assert_int_equal(wire_frame_decode(all, &why, &header, &body, &used), OK);
+    assert_int_equal(header.type, WIRE_AUX_RESULT);
+    assert_int_equal(header.target_incarnation, PEER);
+    assert_int_equal(body.size, text.size);
+    all = span_of(bytes + used, (size_t)size - used);
+    assert_int_equal(wire_frame_decode(all, &why, &header, &body, &used), OK);
+    assert_int_equal(header.type, WIRE_KV_RESULT);
+    assert_int_equal(header.rid, 5);
+    assert_int_equal(used, all.size);
+    assert_int_equal(
+        control_send(bench.link, WIRE_KV_RESULT, 6, 2, span_of(NULL, 0)), OK);
+    turns(&bench);
+    assert_int_equal(answer(&bench, &why), WIRE_KV_RESULT);
+    close_bench(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +430,7 @@ int main(void)
         cmocka_unit_test(broken_frames_are_never_passed_on),
         cmocka_unit_test(hosts_that_are_not_allowed_are_not_met),
         cmocka_unit_test(endpoints_are_taken_to_the_letter),
+        cmocka_unit_test(a_held_frame_leaves_with_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
