@@ -37,7 +37,7 @@ const front = (context, generation, style) => route([context.port], [generation.
 
 // { first, prefill, rest } in ms of one prompt, rest what the prefill is not.
 async function ask(cluster, target, count) {
-  const told = async () => (await metrics(target.worker.port, cluster.agent)).baton_prefill_seconds_sum;
+  const told = () => metrics(target.worker.port, cluster.agent);
   const before = await told();
   const { firstMs } = await streamWell(target.port, { model: cluster.id, prompt: freshPrompt(count, VOCAB), max_tokens: 2 }, { agent: cluster.agent });
   await until('all pages are free', async () => {
@@ -47,8 +47,11 @@ async function ask(cluster, target, count) {
     }
     return true;
   }, 60000);
-  const prefill = (await told() - before) * 1000;
-  if (!(prefill > 0)) throw new Error('the context worker computed no prompt');
+  const after = await until('the context worker counts the prompt', async () => {
+    const page = await told();
+    return page.baton_prefill_seconds_count > before.baton_prefill_seconds_count && page;
+  });
+  const prefill = (after.baton_prefill_seconds_sum - before.baton_prefill_seconds_sum) * 1000;
   return { first: firstMs, prefill, rest: firstMs - prefill };
 }
 

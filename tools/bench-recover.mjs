@@ -167,12 +167,12 @@ async function measureDeaths() {
 
 async function measureFirst() {
   const runs = [];
-  for (let i = 0; i < 5; i++) {
+  for (let i = 0; i < 6; i++) {
     const cluster = await up(['--threads', '2']);
     const times = [];
     for (let k = 0; k < 100; k++) times.push((await streamWell(cluster.port, { model: 'demo', prompt: freshPrompt(256, VOCAB), max_tokens: 2 })).firstMs);
     await cluster.stop();
-    runs.push({ first: times[0], late: median(times.slice(90)) });
+    if (i > 0) runs.push({ first: times[0], late: median(times.slice(90)) }); // at first the client is cold, too
   }
   const value = median(runs.map((run) => run.first / run.late));
   record({ bench: 'recover', name: `first request's first token (${median(runs.map((run) => run.first)).toFixed(1)} ms) over the hundredth's (${median(runs.map((run) => run.late)).toFixed(1)} ms)`, value, unit: 'times', goal: 1.2, runs: runs.length });
