@@ -57,6 +57,31 @@ static void print_ready(const struct up *up)
     fflush(stdout);
 }
 
+static void on_warm(void *context)
+{
+    struct up *up = context;
+    if (!up->is_stopping) {
+        print_ready(up);
+    }
+}
+
+/* Each worker takes part in one at least: turns go round in both roles. */
+static void start_warming(struct up *up)
+{
+    uint32_t contexts = up->options->context_count;
+    uint32_t generations = up->options->generation_count;
+    const char *host = up->options->host;
+    up->warm = node_warm_start(&(struct node_warm_options){
+        .loop = up->loop,
+        .host = strcmp(host, "0.0.0.0") == 0 ? "127.0.0.1" : host,
+        .port = up->front.port,
+        .api_key = up->options->api_key,
+        .count = contexts > generations ? contexts : generations,
+        .on_end = on_warm,
+        .context = up,
+    });
+}
+
 static void on_cluster_ready(struct up *up)
 {
     if (up->was_ready) {
@@ -64,7 +89,7 @@ static void on_cluster_ready(struct up *up)
     }
     up->was_ready = true;
     if (up->options->prompt == NULL) {
-        print_ready(up);
+        start_warming(up);
         return;
     }
     for (uint32_t i = 0; i < up->worker_count; i++) {
@@ -300,6 +325,7 @@ static void init_workers(struct up *up)
 
 static void finish(struct up *up)
 {
+    node_warm_destroy(up->warm);
     node_prompt_destroy(up->prompt);
     for (uint32_t i = 0; i < up->worker_count; i++) {
         io_timer_destroy(up->workers[i].restart);

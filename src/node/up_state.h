@@ -11,6 +11,7 @@
 #include "io/tcp.h"
 #include "node/prompt.h"
 #include "node/up.h"
+#include "node/warm.h"
 
 enum { UP_ARGV_MAX = 64, UP_ARGUMENT_SIZE = 1100 };
 
@@ -35,6 +36,7 @@ struct up {
     uint32_t worker_count;
     struct up_child workers[NODE_UP_WORKER_COUNT_MAX];
     struct up_child front;
+    struct node_warm *warm;
     struct node_prompt *prompt;
     struct node_prompt_worker asked[NODE_UP_WORKER_COUNT_MAX];
     struct io_timer *give_up;

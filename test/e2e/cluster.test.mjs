@@ -184,6 +184,23 @@ test('a client may ask for less time', async () => {
   assert.equal(status, 504, JSON.stringify(json));
 });
 
+// What the first client would wait for has been done before anybody is told of
+// the cluster: KV has gone to each generation worker, also behind an API key.
+test('a fresh cluster has worked before its first client', async () => {
+  const fresh = await up(['--generation', '2', '--api-key', 'k']);
+  try {
+    for (const name of ['generation-0', 'generation-1']) {
+      assert.ok(await metric(fresh.worker(name).port, 'baton_handoff_bytes_total') > 0, name);
+    }
+    for (const worker of fresh.workers) {
+      await until('no page is leased', async () => await metric(worker.port, 'baton_kv_pages_leased') === 0);
+      assert.equal(await metric(worker.port, 'baton_request_failures_total'), 0);
+    }
+  } finally {
+    await fresh.stop();
+  }
+});
+
 // The line of every process of `up` can be read by every user of the host.
 test('a key from a file guards the cluster and is in no command line', async () => {
   const folder = scratch();
