@@ -234,6 +234,7 @@ enum err route_front_open(const struct route_front_options *options,
     front->client = http_client_create(front->loop, &client);
     route_pool_init(&front->pool, config, front->start_ns);
     route_metrics_init(&front->metrics);
+    front_aborts_begin(front);
     front_probe_begin(front);
     *front_out = front;
     return OK;
@@ -251,7 +252,7 @@ bool route_front_is_ready(const struct route_front *front)
 }
 
 /* Told from the loop, by a timer that ends with the front end, once the answers
- * have left. */
+ * have left and workers know what nobody waits for. */
 static void check_idle(struct route_front *front)
 {
     if (front->is_draining && front->open_count == 0 && !front->is_idle_told) {
@@ -269,7 +270,9 @@ void front_on_closed(struct route_front *front)
 static void on_drain_time(void *context)
 {
     struct route_front *front = context;
-    if (front->is_idle_told && !http_server_is_quiet(front->server)) {
+    bool is_quiet =
+        http_server_is_quiet(front->server) && front_aborts_are_told(front);
+    if (front->is_idle_told && !is_quiet) {
         io_timer_start(front->drain_timer, QUIET_POLL_NS);
         return;
     }
@@ -308,6 +311,7 @@ void route_front_close(struct route_front *front)
     io_timer_destroy(front->drain_timer);
     http_server_close(front->server);
     http_client_destroy(front->client);
+    front_aborts_end(front);
     route_metrics_finish(&front->metrics);
     mem_free(front);
 }

@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/mem.h"
+#include "route/limits.h"
+
 enum { TRY_COUNT_MAX = 3 };
 
 static void on_head(void *context, struct http_call *call)
@@ -21,6 +25,26 @@ static void on_body(void *context, struct http_call *call, struct span bytes)
 
 static void try_once(struct front_abort *abort);
 
+static void tell_waiting(struct route_front *front, int32_t server)
+{
+    struct front_abort_line *line = &front->aborts.lines[server];
+    while (line->first != NULL && line->call_count < FRONT_ABORT_CALL_MAX) {
+        struct front_abort *abort = line->first;
+        line->first = abort->next;
+        line->call_count++;
+        try_once(abort);
+    }
+}
+
+static void give(struct front_abort *abort)
+{
+    struct front_aborts *aborts = &abort->front->aborts;
+    aborts->lines[abort->server].call_count--;
+    aborts->open_count--;
+    abort->next = aborts->first_free;
+    aborts->first_free = abort;
+}
+
 /* It is idempotent: what broke on the way is said again. A server that is gone
  * holds nothing; else its own deadline frees what it holds. */
 static void on_end(void *context, struct http_call *call,
@@ -34,7 +58,10 @@ static void on_end(void *context, struct http_call *call,
         try_once(abort);
         return;
     }
-    *abort = (struct front_abort){0};
+    struct route_front *front = abort->front;
+    int32_t server = abort->server;
+    give(abort);
+    tell_waiting(front, server);
 }
 
 static const struct http_call_handler HANDLER = {on_head, on_body, on_end};
@@ -67,19 +94,51 @@ static void try_once(struct front_abort *abort)
     struct http_call *call;
     abort->tries++;
     if (http_call_start(front->client, &options, &call) != OK) {
-        *abort = (struct front_abort){0};
+        give(abort);
     }
 }
 
 void front_abort(struct route_front *front, int32_t server, int64_t id)
 {
-    for (uint32_t i = 0; i < FRONT_ABORT_COUNT_MAX; i++) {
-        struct front_abort *abort = &front->aborts[i];
-        if (abort->front == NULL) {
-            *abort = (struct front_abort){
-                .front = front, .server = server, .id = id};
-            try_once(abort);
-            return;
-        }
+    struct front_aborts *aborts = &front->aborts;
+    struct front_abort *abort = aborts->first_free;
+    if (abort == NULL) {
+        log_warn("route",
+                 "request %" PRId64 ": too many aborts, its server "
+                 "has to find out by itself",
+                 id);
+        return;
     }
+    struct front_abort_line *line = &aborts->lines[server];
+    aborts->first_free = abort->next;
+    aborts->open_count++;
+    *abort = (struct front_abort){.front = front, .server = server, .id = id};
+    if (line->first == NULL) {
+        line->first = abort;
+    } else {
+        line->last->next = abort;
+    }
+    line->last = abort;
+    tell_waiting(front, server);
+}
+
+void front_aborts_begin(struct route_front *front)
+{
+    uint32_t count = route_limits_abort_max(front->config);
+    struct front_aborts *aborts = &front->aborts;
+    aborts->items = mem_new_array(count, sizeof(*aborts->items));
+    for (uint32_t i = 0; i < count; i++) {
+        aborts->items[i].next = aborts->first_free;
+        aborts->first_free = &aborts->items[i];
+    }
+}
+
+bool front_aborts_are_told(const struct route_front *front)
+{
+    return front->aborts.open_count == 0;
+}
+
+void front_aborts_end(struct route_front *front)
+{
+    mem_free(front->aborts.items);
 }

@@ -14,7 +14,7 @@
 
 enum {
     FRONT_HEADER_COUNT_MAX = 8,
-    FRONT_ABORT_COUNT_MAX = 1024,
+    FRONT_ABORT_CALL_MAX = 64,
     FRONT_SPARE_SESSION_COUNT_MAX = 256,
     FRONT_FAULT_SIZE = 128
 };
@@ -34,10 +34,23 @@ struct front_probe {
 
 /* Word to a server that nobody wants this hand-off any more. */
 struct front_abort {
-    struct route_front *front; /* NULL: free */
+    struct route_front *front;
+    struct front_abort *next; /* free, or waiting behind us */
     int64_t id;
     int32_t server;
     uint32_t tries;
+};
+
+/* A server hears of a few at once, the rest waits in its line: a thousand clients
+ * may leave together, and a server may be slow to answer. */
+struct front_aborts {
+    struct front_abort *items; /* (route_limits_abort_max) */
+    struct front_abort *first_free;
+    uint32_t open_count; /* waiting or being told */
+    struct front_abort_line {
+        struct front_abort *first, *last; /* waiting */
+        uint32_t call_count;
+    } lines[ROUTE_SERVER_COUNT_MAX]; /* by server */
 };
 
 struct front_session;
@@ -61,7 +74,7 @@ struct route_front {
     struct front_forward *forwards;
     uint32_t open_count; /* sessions and forwards */
     uint32_t open_count_max;
-    struct front_abort aborts[FRONT_ABORT_COUNT_MAX];
+    struct front_aborts aborts;
     uint64_t start_ns;
     bool was_ready; /* each role has had a server */
     bool is_retry_off; /* TRTLLM_DISAGG_NO_RETRY */
@@ -134,6 +147,10 @@ void front_probe_end(struct route_front *front);
 
 /* front_abort: tells a worker that a hand-off is over; best effort. */
 void front_abort(struct route_front *front, int32_t server, int64_t id);
+void front_aborts_begin(struct route_front *front);
+bool front_aborts_are_told(const struct route_front *front);
+/* After the client of the calls. */
+void front_aborts_end(struct route_front *front);
 
 /* front_sign: proof that an abort is ours. False: there is no key. */
 bool front_sign_abort(const struct route_front *front, int64_t id,

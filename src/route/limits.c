@@ -7,6 +7,8 @@
 /* Sockets a request may need: the client's and both legs', or one leg's and
  * spare. */
 enum { FILES_A_REQUEST = 3, FILES_KEPT = 64, CONNECTIONS_BESIDE = 64 };
+/* One a leg. */
+enum { ABORTS_A_REQUEST = 2 };
 
 uint32_t route_limits_open_max(const struct config_route *config)
 {
@@ -24,6 +26,11 @@ uint32_t route_limits_open_max(const struct config_route *config)
 uint32_t route_limits_connection_max(const struct config_route *config)
 {
     return route_limits_open_max(config) + CONNECTIONS_BESIDE;
+}
+
+uint32_t route_limits_abort_max(const struct config_route *config)
+{
+    return ABORTS_A_REQUEST * route_limits_open_max(config);
 }
 
 static double mib(uint64_t bytes)
@@ -52,5 +59,6 @@ void route_limits_describe(const struct config_route *config, struct buf *out)
                mib(config->max_body_bytes));
     buf_printf(out, "conversation id     %d bytes, longer ones hashed\n",
                ROUTE_CONVERSATION_SIZE_MAX);
-    buf_printf(out, "aborts under way    %d at most\n", FRONT_ABORT_COUNT_MAX);
+    buf_printf(out, "aborts under way    %u at most, %d a server at once\n",
+               route_limits_abort_max(config), FRONT_ABORT_CALL_MAX);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "route/front_internal.h"
 
 #define ID "1116289174535"
 #define CHAT_CTX_PARAMS                                         \
@@ -516,6 +517,11 @@ static void internal_fields_are_refused(void **state)
     mock_end(&c);
 }
 
+static void set_flag(void *context)
+{
+    *(bool *)context = true;
+}
+
 /* Word that breaks on its way is said again: else a worker keeps pages of a
  * client that left until its own deadline. */
 static void a_torn_abort_is_said_again(void **state)
@@ -538,6 +544,29 @@ static void a_torn_abort_is_said_again(void **state)
     assert_int_equal(c.ctx.abort_count, 3);
     assert_string_equal(c.ctx.aborts[0], c.ctx.aborts[2]);
     buf_finish(&reply.body);
+    mock_end(&c);
+}
+
+/* When a crowd leaves at once, each hand-off of it is given up: more words wait
+ * than are under way, and none is dropped. The drain waits for them. */
+static void every_abort_of_a_crowd_is_told(void **state)
+{
+    enum { CROWD = 2000 };
+    struct mock_cluster c;
+    bool is_idle = false;
+    (void)state;
+    mock_prepare(&c);
+    c.config.max_inflight = CROWD / 2;
+    begin(&c);
+    for (int i = 0; i < CROWD; i++) {
+        front_abort(c.front, 0, i + 1);
+    }
+    route_front_drain(c.front, set_flag, &is_idle);
+    io_loop_turn(c.loop, 0);
+    assert_false(is_idle);
+    mock_turns(&c, &is_idle, 20000);
+    assert_true(is_idle);
+    assert_int_equal(c.ctx.abort_count, CROWD);
     mock_end(&c);
 }
 
@@ -879,11 +908,6 @@ static void a_slow_client_delays_nobody_else(void **state)
     free(piece);
 }
 
-static void set_flag(void *context)
-{
-    *(bool *)context = true;
-}
-
 /* New work is refused, old work ends, then idle is told. */
 static void a_drain_ends_when_the_last_request_does(void **state)
 {
@@ -1111,6 +1135,7 @@ int main(void)
         cmocka_unit_test(without_workers_the_answer_is_503),
         cmocka_unit_test(internal_fields_are_refused),
         cmocka_unit_test(a_torn_abort_is_said_again),
+        cmocka_unit_test(every_abort_of_a_crowd_is_told),
         cmocka_unit_test(a_leaving_client_ends_the_leg),
         cmocka_unit_test(a_leaving_client_ends_a_stream),
         cmocka_unit_test(the_deadline_is_a_504),
