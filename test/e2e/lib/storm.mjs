@@ -2,9 +2,12 @@
 // clients whose every answer is held against what one process says, and what has
 // to be true when the weather is over.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
-import { demo, get, route, serve, sleep, until } from './cluster.mjs';
+import path from 'node:path';
+import { Child, build, demo, get, metric, root, route, serve, sleep, until } from './cluster.mjs';
 import { generateAll } from './prompts.mjs';
 
 const HANG_MS = 90000; // longer than any deadline that a storm leaves in force
@@ -50,6 +53,9 @@ const expectedOf = (i) => {
 
 // ---- one client --------------------------------------------------------------
 
+// Looks at the processes while a client still hangs.
+let onHang = async () => {};
+
 const body = (prompt, tokens, more) => ({ model: 'demo', prompt, max_tokens: tokens, temperature: 0, ignore_eos: true, ...more });
 
 function outcomeOf(status, text, isCut) {
@@ -71,7 +77,10 @@ export function ask(port, json, headers = {}) {
       clearTimeout(timer);
       done(outcome);
     };
-    const timer = setTimeout(() => { end({ kind: 'hang' }); req.destroy(); }, HANG_MS);
+    const timer = setTimeout(async () => {
+      end({ kind: 'hang', text: await onHang() });
+      req.destroy();
+    }, HANG_MS);
     call.leave = () => { end({ kind: 'left' }); req.destroy(); };
     req.on('response', (res) => {
       let text = '';
@@ -96,7 +105,7 @@ async function askWhole(port, i, tokens, headers) {
 }
 
 // The same as a stream; an error event in it is a clear end, too few tokens or
-// no [DONE] is none. Every fourth token's text is not text alone, so ids again.
+// no [DONE] is none.
 async function askStream(port, i, tokens, headers) {
   const outcome = await ask(port, body(PROMPTS[i], tokens, { detokenize: false, stream: true }), headers).done;
   if (outcome.kind !== 'ok') return outcome;
@@ -123,7 +132,7 @@ export class Storm {
     }));
     storm.tally = {};
     storm.faults = [];
-    storm.ended = [];
+    onHang = () => storm.autopsy();
     await Promise.all(storm.workers.map((worker) => storm.start(worker)));
     const ports = (role) => storm.workers.filter((w) => w.role === role).map((w) => w.port);
     storm.front = await route(ports('context'), ports('generation'), ['--schedule-style', style], { yaml });
@@ -137,11 +146,10 @@ export class Storm {
     worker.restarts++;
   }
 
-  // Its end is its own: what it said last is looked at.
+  // A worker that is told to end does so well.
   async end(worker, signal) {
     const { child } = worker.part;
     const code = await child.stop(signal);
-    this.ended.push({ name: worker.name, signal, code, errors: child.errors });
     if (signal !== 'SIGKILL' && code !== 0) this.faults.push(`${worker.name} ended with ${code} after ${signal}: ${child.errors.slice(-2000)}`);
   }
 
@@ -189,27 +197,34 @@ export class Storm {
     return { stop: async () => { isOver = true; await Promise.all(clients); } };
   }
 
-  // Requests of `tokens` tokens, all left at once. The time that took, in ms.
+  // Requests of `tokens` tokens, all left one after the other as fast as we can.
   async leaveAll(count, tokens, next, isReady) {
     const calls = Array.from({ length: count }, () => ask(this.front.port, body(PROMPTS[next(PROMPTS.length)], tokens, { stream: true })));
     await isReady(calls);
-    const began = performance.now();
     for (const call of calls) call.leave();
-    const took = performance.now() - began;
     for (const call of calls) this.note(await call.done);
-    return took;
+  }
+
+  // The same in a process that is killed. Answers how long that took, in ms.
+  async killClients(count, tokens, next) {
+    const { port } = this.front;
+    const child = new Child([path.join(root, 'test/e2e/lib/leavers.mjs'), String(port), String(count), JSON.stringify(body(PROMPTS[next(PROMPTS.length)], tokens, { stream: true }))], { program: process.execPath });
+    await until('all are open', async () => await metric(port, 'requests_open') >= count, 60000);
+    const began = performance.now();
+    await child.stop('SIGKILL');
+    return performance.now() - began;
   }
 
   // Every gauge of work or held memory of every process, by its name, if not 0.
   async busy() {
     const names = /^(baton_requests_open|baton_engine_(waiting|running|receiving|sending)|baton_kv_pages_(leased|used)|requests_open|baton_kv_pool_pages\{.*state="used"\}) (.*)$/;
-    const parts = [...this.workers.map((w) => [w.name, w.port]), ['front', this.front.port]];
-    const pages = await Promise.all(parts.map(async ([name, port]) => (await get(port, '/metrics')).text.split('\n').map((l) => l.match(names)).filter((m) => m && Number(m.at(-1)) !== 0).map((m) => `${name} ${m[0]}`)));
+    const pages = await Promise.all(this.processes().map(async ([name, , port]) => (await get(port, '/metrics')).text.split('\n').map((l) => l.match(names)).filter((m) => m && Number(m.at(-1)) !== 0).map((m) => `${name} ${m[0]}`)));
     return pages.flat();
   }
 
-  // After the storm: all is zero, and a probe has the right tokens soon.
-  async calm(t, { ms = 75000 } = {}) {
+  // After the storm: all is zero long before a deadline could have made it so,
+  // and a probe has the right tokens soon.
+  async calm(t, { ms = 20000 } = {}) {
     let left = [];
     const began = performance.now();
     await until('all is zero', async () => { left = await this.busy(); return left.length === 0; }, ms).catch(() => assert.deepEqual(left, [], 'all is zero'));
@@ -219,6 +234,30 @@ export class Storm {
     await until('a probe is served', async () => { outcome = await askWhole(this.front.port, 5, 16); return outcome.kind === 'ok'; }, 10000).catch(() => assert.equal(outcome.kind, 'ok', outcome.text));
     t?.diagnostic(`zero after ${idle.toFixed(0)} ms, probe ${(performance.now() - start).toFixed(0)} ms, ${JSON.stringify(this.tally)}`);
     this.verdict();
+  }
+
+  // [name, pid, port] of every process.
+  processes() {
+    return [...this.workers.map((w) => [w.name, w.part.pid, w.port]), ['front', this.front.child.pid, this.front.port]];
+  }
+
+  // What is under way where, and where each thread is, for whoever must find out
+  // why a client hangs. Returns the file's name.
+  async autopsy() {
+    const file = path.join(build, `storm-hang-${Date.now()}.txt`);
+    const say = (text) => fs.appendFileSync(file, `${text}\n`);
+    for (const [name, pid, port] of this.processes()) {
+      say(`==== ${name}, process ${pid}`);
+      for (const page of ['/metrics', '/transfers', '/health']) say(await get(port, page).then(({ text }) => text.replace(/^(#.*|.*_bucket.*)\n/gm, ''), String));
+      try {
+        say(execFileSync('gdb', ['-p', String(pid), '-batch', '-ex', 'thread apply all bt'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }));
+      } catch (error) {
+        say(`no gdb: ${error.message}`);
+      }
+    }
+    for (const { name, part } of this.workers) say(`==== ${name} said\n${part.child.errors.slice(-4000)}`);
+    say(`==== front said\n${this.front.child.errors.slice(-20000)}`);
+    return file;
   }
 
   verdict() {
