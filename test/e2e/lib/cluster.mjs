@@ -97,9 +97,9 @@ export async function up(args = [], options = {}) {
   return cluster;
 }
 
-// One `baton serve`.
+// One `baton serve`; options.prefix are arguments of a program that runs it.
 export async function serve(args = [], options = {}) {
-  const child = new Child(['serve', '--model', options.model || demo, ...args], options);
+  const child = new Child([...(options.prefix ?? []), 'serve', '--model', options.model || demo, ...args], options);
   const match = await child.line(/^ready (http:\S+)/);
   return { child, url: match[1], port: portOf(match), pid: child.pid, stop: (signal) => child.stop(signal) };
 }

@@ -121,7 +121,8 @@ async function askStream(port, i, tokens, headers) {
 // ---- the cluster -------------------------------------------------------------
 
 export class Storm {
-  // options: { style, lane, contexts, generations, args }.
+  // options: { style, lane, contexts, generations, args, place }. `place` says of
+  // a worker how it is started elsewhere than here: { program, prefix, args }.
   static async open(options) {
     const storm = new Storm();
     const { style = 'context_first', lane = 'auto', contexts = 2, generations = 2, args = [], yaml = '' } = options;
@@ -130,6 +131,7 @@ export class Storm {
       const role = i < contexts ? 'context' : 'generation';
       return { role, name: `${role}-${i < contexts ? i : i - contexts}`, port: await freePort(), transferPort: await freePort(), restarts: 0 };
     }));
+    storm.place = options.place ?? (() => ({ args: [] }));
     storm.tally = {};
     storm.faults = [];
     onHang = () => storm.autopsy();
@@ -142,7 +144,8 @@ export class Storm {
   worker(name) { return this.workers.find((w) => w.name === name); }
 
   async start(worker) {
-    worker.part = await serve(['--role', worker.role, '--name', worker.name, '--port', String(worker.port), '--transfer-port', String(worker.transferPort), ...this.args]);
+    const { args, ...options } = this.place(worker);
+    worker.part = await serve(['--role', worker.role, '--name', worker.name, '--port', String(worker.port), '--transfer-port', String(worker.transferPort), ...this.args, ...args], options);
     worker.restarts++;
   }
 
