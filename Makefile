@@ -3,10 +3,12 @@
 #   make test      every smoke-tier test     make check    checks without a run
 #   make bench [BENCH=name]                  make fuzz     fuzzers for a while
 #   make sim       old seeds and a swarm     make swarm    the acceptance tier
+#   make soak      [MINUTES=60] real clusters under random load and faults
 #   make install   PREFIX=/usr/local
 MODEL ?= models/demo.gguf
 PORT ?= 8000
 PREFIX ?= /usr/local
+MINUTES ?= 60
 DEPS ?= yes
 NODE_ENV_DIR = test/e2e
 
@@ -54,6 +56,9 @@ sim: build/baton
 swarm: build/.deps-test build/baton
 	scripts/swarm
 
+soak: build/baton
+	scripts/soak $(MINUTES)
+
 install: build/baton
 	meson configure build -Dprefix=$(abspath $(PREFIX)) && ninja -C build --quiet baton && meson install -C build --no-rebuild
 
@@ -61,4 +66,4 @@ clean:
 	rm -rf build
 
 FORCE:
-.PHONY: all up test check bench fuzz sim swarm install clean FORCE
+.PHONY: all up test check bench fuzz sim swarm soak install clean FORCE
