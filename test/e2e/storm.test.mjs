@@ -6,7 +6,9 @@
 //   STORM=full node --test test/e2e/storm.test.mjs     the acceptance form
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { get, metric, post, sleep, until } from './lib/cluster.mjs';
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
+import { get, metric, post, root, scratch, sleep, until } from './lib/cluster.mjs';
 import { PROMPTS, Storm, random } from './lib/storm.mjs';
 
 const isFull = process.env.STORM === 'full' || process.env.BATON_TIER === 'full';
@@ -98,6 +100,28 @@ for (const options of COMBINATIONS) {
     assert.deepEqual(Object.keys(storm.tally), ['ok']);
   }));
 }
+
+// [transfer T90] The wall clocks of the four are days apart, and one is set back
+// by each restart; deadlines, timeouts and hand-offs go by what has passed.
+test('wall clocks are days apart', async (t) => {
+  const skew = path.join(scratch(), 'skew.so');
+  execFileSync(process.env.CC?.split(' ').at(-1) ?? 'cc', ['-shared', '-fPIC', '-O1', '-o', skew, path.join(root, 'test/e2e/lib/skew.c'), '-ldl']);
+  const days = { 'context-0': 0, 'context-1': 3, 'generation-0': -2, 'generation-1': 400 };
+  for (const style of ['context_first', 'generation_first']) {
+    const place = ({ name, restarts }) => ({ args: [], env: { LD_PRELOAD: skew, SKEW_SECONDS: String(86400 * (days[name] - restarts)) } });
+    await within({ style, place }, t, async (storm, next) => {
+      const now = async (name) => Date.parse((await get(storm.worker(name).port, '/version')).headers.date) / 86400000;
+      assert.ok(Math.round(await now('generation-1') - await now('context-0')) === 400, 'the skew is there');
+      const load = storm.load(8, next, { leaves: 5, deadlines: true });
+      await sleep(1500);
+      assert.deepEqual(Object.keys(storm.tally).filter((kind) => kind.startsWith('error')), []);
+      for (const worker of storm.workers) await storm.restart(worker, 'SIGKILL');
+      await sleep(500);
+      await load.stop();
+      await storm.calm(t);
+    });
+  }
+});
 
 // [transfer T78] Deadlines of 1 to 5 s, one in ten leaves, from one client to more
 // than can be served: it comes back from each burst.
