@@ -28,6 +28,7 @@ struct front_probe {
     int status;
     bool is_draining, is_starting;
     char fault[FRONT_FAULT_SIZE]; /* why its server is not ready; or "" */
+    char misfit[FRONT_FAULT_SIZE]; /* why it does not fit the others; or "" */
     struct buf info; /* what it says of itself */
     bool is_fallback_told; /* that its requests go context-first */
 };

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "base/log.h"
 #include "route/front_internal.h"
 
@@ -35,7 +37,9 @@ static void tell_unready(const struct route_front *front, uint32_t index,
                          struct buf *out)
 {
     const struct route_server *server = &front->pool.servers[index];
-    const char *fault = front->probes[index].fault;
+    const struct front_probe *probe = &front->probes[index];
+    bool is_misfit = strcmp(route_server_status(server), "misfit") == 0;
+    const char *fault = is_misfit ? probe->misfit : probe->fault;
     const char *role = !server->has_role[ROUTE_CONTEXT]      ? "generation"
                        : !server->has_role[ROUTE_GENERATION] ? "context"
                                                              : "mixed";
@@ -49,7 +53,7 @@ static void tell_unready(const struct route_front *front, uint32_t index,
 void route_front_tell_unready(const struct route_front *front, struct buf *out)
 {
     for (uint32_t i = 0; i < front->pool.server_count; i++) {
-        if (front->pool.servers[i].state != ROUTE_SERVER_READY) {
+        if (!route_server_is_ready(&front->pool.servers[i])) {
             tell_unready(front, i, out);
         }
     }
@@ -67,18 +71,25 @@ static void add_list(const struct route_pool *pool, enum route_role role,
     buf_add_byte(out, ']');
 }
 
-static void add_servers(const struct route_pool *pool, struct buf *out)
+static void add_servers(const struct route_front *front, struct buf *out)
 {
+    const struct route_pool *pool = &front->pool;
+    const struct front_probe *probes = front->probes;
     for (uint32_t i = 0; i < pool->server_count; i++) {
         const struct route_server *server = &pool->servers[i];
         buf_printf(out, "%s{\"address\":", i == 0 ? "" : ",");
         buf_add_json_string(out, span_of_string(server->name));
         buf_printf(out,
                    ",\"context\":%s,\"generation\":%s,\"state\":\"%s\","
-                   "\"open_legs\":%u}",
+                   "\"open_legs\":%u",
                    server->has_role[ROUTE_CONTEXT] ? "true" : "false",
                    server->has_role[ROUTE_GENERATION] ? "true" : "false",
-                   route_server_state_name(server->state), server->open_legs);
+                   route_server_status(server), server->open_legs);
+        if (server->misfit != ROUTE_FITS) {
+            buf_add_string(out, ",\"misfit\":");
+            buf_add_json_string(out, span_of_string(probes[i].misfit));
+        }
+        buf_add_byte(out, '}');
     }
 }
 
@@ -101,7 +112,7 @@ void front_page_cluster(struct route_front *front,
         route_pool_ready_count(pool, ROUTE_GENERATION) > 0 ? "true" : "false",
         route_pool_can_serve(pool) && !route_front_is_ready(front) ? "true"
                                                                    : "false");
-    add_servers(pool, &body);
+    add_servers(front, &body);
     buf_add_string(&body, "]}");
     front_reply(front, exchange, 200, "application/json", buf_span(&body));
     buf_finish(&body);

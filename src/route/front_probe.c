@@ -56,7 +56,10 @@ static void read_info(struct front_probe *probe)
     struct route_pool *pool = &probe->front->pool;
     struct route_server *server = &pool->servers[probe->server];
     struct span info = buf_span(&probe->info);
+    struct route_marks marks;
     struct why why = {""};
+    route_marks_read(info, &marks);
+    route_pool_note_marks(pool, probe->server, &marks);
     server->is_whole_only =
         info.size > 0 &&
         memmem(info.data, info.size, "\"hand_off\":false", 16) != NULL;
@@ -73,6 +76,33 @@ static void read_info(struct front_probe *probe)
     }
 }
 
+/* One line a worker that does not fit, and one when it does again. Whichever
+ * worker has spoken, it may be another one that is outvoted now. */
+static void note_misfits(struct route_front *front)
+{
+    const struct route_pool *pool = &front->pool;
+    for (uint32_t i = 0; i < pool->server_count; i++) {
+        const struct route_server *server = &pool->servers[i];
+        struct front_probe *probe = &front->probes[i];
+        bool is_misfit = server->misfit != ROUTE_FITS;
+        if (is_misfit == (probe->misfit[0] != 0)) {
+            continue;
+        }
+        struct buf text;
+        buf_init(&text, sizeof(probe->misfit) - 1);
+        route_match_describe(server->misfit, &server->marks, &pool->most,
+                             &text);
+        snprintf(probe->misfit, sizeof(probe->misfit), "%s", buf_string(&text));
+        buf_finish(&text);
+        if (is_misfit) {
+            log_error("route", "worker %s gets no requests: %s", server->name,
+                      probe->misfit);
+        } else {
+            log_info("route", "worker %s fits the others", server->name);
+        }
+    }
+}
+
 static void note_change(struct route_front *front, int32_t index,
                         enum route_server_state before)
 {
@@ -85,6 +115,7 @@ static void note_change(struct route_front *front, int32_t index,
             front_forward_server_down(front, index);
         }
     }
+    note_misfits(front);
     front->was_ready |= route_front_is_ready(front);
 }
 

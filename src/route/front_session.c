@@ -100,7 +100,7 @@ static void note_fallback(struct route_front *front, int32_t index)
 {
     struct front_probe *probe = &front->probes[index];
     obs_counter_add(front->metrics.fallbacks, 1);
-    if (!probe->is_fallback_told && !front->pool.servers[index].is_peer_stale) {
+    if (!probe->is_fallback_told && !front->pool.servers[index].is_stale) {
         probe->is_fallback_told = true;
         log_warn("route",
                  "%s does not say where it can be met (disaggregated_params in "

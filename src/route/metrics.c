@@ -159,7 +159,7 @@ void route_metrics_print(const struct route_metrics *metrics,
                        "server_state{role=\"%s\",server=\"%s\","
                        "state=\"%s\"} 1\n",
                        route_role_name((enum route_role)role), server->name,
-                       route_server_state_name(server->state));
+                       route_server_status(server));
         }
     }
 }

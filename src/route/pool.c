@@ -79,8 +79,9 @@ static int32_t take_turn(struct route_pool *pool, enum route_role role,
     uint32_t count = pool->member_count[role];
     for (uint32_t i = 0; i < count; i++) {
         int32_t index = pool->members[role][(pool->turn[role] + i) % count];
-        if (!is_without(without, index) &&
-            pool->servers[index].state == state) {
+        const struct route_server *server = &pool->servers[index];
+        if (!is_without(without, index) && server->state == state &&
+            server->misfit == ROUTE_FITS) {
             pool->turn[role] += i + 1;
             return index;
         }
@@ -118,13 +119,17 @@ int32_t route_pool_place_any(struct route_pool *pool, const int32_t *asked,
     return index;
 }
 
+bool route_server_is_ready(const struct route_server *server)
+{
+    return server->state == ROUTE_SERVER_READY && server->misfit == ROUTE_FITS;
+}
+
 uint32_t route_pool_ready_count(const struct route_pool *pool,
                                 enum route_role role)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < pool->member_count[role]; i++) {
-        count +=
-            pool->servers[pool->members[role][i]].state == ROUTE_SERVER_READY;
+        count += route_server_is_ready(&pool->servers[pool->members[role][i]]);
     }
     return count;
 }
@@ -143,11 +148,32 @@ static void enter(struct route_server *server, enum route_server_state state)
     server->bad_probes = 0;
 }
 
-static void forget_peer(struct route_pool *pool, struct route_server *server)
+static void forget_info(struct route_server *server)
 {
     server->peer.size = 0;
-    server->is_peer_stale =
-        pool->keeps_peers && server->has_role[ROUTE_CONTEXT];
+    server->is_stale = true;
+}
+
+static void judge_all(struct route_pool *pool)
+{
+    const struct route_marks *voters[ROUTE_SERVER_COUNT_MAX];
+    for (uint32_t i = 0; i < pool->server_count; i++) {
+        const struct route_server *server = &pool->servers[i];
+        bool is_down = server->state == ROUTE_SERVER_DOWN;
+        voters[i] = is_down ? NULL : &server->marks;
+    }
+    pool->most = route_match_most(voters, pool->server_count);
+    for (uint32_t i = 0; i < pool->server_count; i++) {
+        struct route_server *server = &pool->servers[i];
+        server->misfit = route_match_judge(&server->marks, &pool->most);
+    }
+}
+
+void route_pool_note_marks(struct route_pool *pool, int32_t index,
+                           const struct route_marks *marks)
+{
+    pool->servers[index].marks = *marks;
+    judge_all(pool);
 }
 
 void route_pool_on_refused(struct route_pool *pool, int32_t index, uint64_t now)
@@ -155,7 +181,7 @@ void route_pool_on_refused(struct route_pool *pool, int32_t index, uint64_t now)
     struct route_server *server = &pool->servers[index];
     if (server->state == ROUTE_SERVER_READY) {
         enter(server, ROUTE_SERVER_SUSPECT);
-        forget_peer(pool, server);
+        forget_info(server);
         server->next_probe_ns = now;
     }
 }
@@ -164,8 +190,8 @@ void route_pool_forget_peer(struct route_pool *pool, int32_t index,
                             uint64_t now)
 {
     struct route_server *server = &pool->servers[index];
-    forget_peer(pool, server);
-    if (server->is_peer_stale) {
+    if (pool->keeps_peers && server->has_role[ROUTE_CONTEXT]) {
+        forget_info(server);
         server->next_probe_ns = now;
     }
 }
@@ -237,6 +263,7 @@ bool route_pool_on_probe(struct route_pool *pool, int32_t index,
                          enum route_probe result, uint64_t now)
 {
     struct route_server *server = &pool->servers[index];
+    bool was_down = server->state == ROUTE_SERVER_DOWN;
     server->is_probing = false;
     if (result == ROUTE_PROBE_DRAINING) {
         enter(server, ROUTE_SERVER_DRAINING);
@@ -247,10 +274,12 @@ bool route_pool_on_probe(struct route_pool *pool, int32_t index,
     }
     server->next_probe_ns = now + probe_interval(server);
     if (server->state != ROUTE_SERVER_READY) {
-        forget_peer(pool, server);
+        forget_info(server);
     }
-    bool is_stale =
-        server->state == ROUTE_SERVER_READY && server->is_peer_stale;
+    if (was_down != (server->state == ROUTE_SERVER_DOWN)) {
+        judge_all(pool);
+    }
+    bool is_stale = server->state == ROUTE_SERVER_READY && server->is_stale;
     if (server->state == ROUTE_SERVER_FRESH || is_stale) {
         server->is_probing = true;
         return true;
@@ -264,14 +293,14 @@ void route_pool_on_prepared(struct route_pool *pool, int32_t index,
     struct route_server *server = &pool->servers[index];
     server->is_probing = false;
     if (server->state == ROUTE_SERVER_READY) {
-        server->is_peer_stale &= !is_good; /* asked again */
+        server->is_stale &= !is_good; /* asked again */
     }
     if (server->state != ROUTE_SERVER_FRESH) {
         return;
     }
     if (is_good) {
         enter(server, ROUTE_SERVER_READY);
-        server->is_peer_stale = false;
+        server->is_stale = false;
     } else {
         server->prepare_failures++;
     }
@@ -295,6 +324,13 @@ const char *route_server_state_name(enum route_server_state state)
     static const char *const NAMES[ROUTE_SERVER_STATE_COUNT] = {
         "new", "fresh", "ready", "suspect", "draining", "down"};
     return (unsigned)state < ROUTE_SERVER_STATE_COUNT ? NAMES[state] : "?";
+}
+
+const char *route_server_status(const struct route_server *server)
+{
+    bool is_misfit =
+        server->state == ROUTE_SERVER_READY && server->misfit != ROUTE_FITS;
+    return is_misfit ? "misfit" : route_server_state_name(server->state);
 }
 
 const char *route_role_name(enum route_role role)

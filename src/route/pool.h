@@ -12,13 +12,14 @@
  *                          +----- DOWN <------+ 3 bad probes
  *
  * Only READY servers get work; when a role has none, a SUSPECT one may be
- * tried. Server order and counters fully determine a placement. */
+ * tried. Never one that serves another model than most (route/match). Server order and counters fully determine a placement. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "config/route.h"
 #include "io/tcp.h"
+#include "route/match.h"
 #include "route/peer.h"
 
 enum {
@@ -50,9 +51,10 @@ struct route_server {
     uint32_t open_legs;
     uint64_t next_probe_ns;
     bool is_probing;
-    /* Generation-first only. */
-    struct route_peer peer;
-    bool is_peer_stale; /* to be asked again: it may be another process */
+    bool is_stale; /* to be asked again: it may be another process */
+    struct route_marks marks;
+    enum route_misfit misfit; /* against pool.most */
+    struct route_peer peer; /* generation-first only */
 };
 
 struct route_pool {
@@ -62,6 +64,7 @@ struct route_pool {
     uint32_t member_count[ROUTE_ROLE_COUNT];
     int32_t members[ROUTE_ROLE_COUNT][CONFIG_SERVER_COUNT_MAX];
     uint64_t turn[ROUTE_ROLE_COUNT]; /* round robin */
+    struct route_marks most; /* of the servers that are not DOWN */
     bool keeps_peers; /* schedule_style is generation_first */
 };
 
@@ -76,7 +79,9 @@ int32_t route_pool_place(struct route_pool *pool, enum route_role role,
  * of either role; a SUSPECT one when none is. */
 int32_t route_pool_place_any(struct route_pool *pool, const int32_t *asked,
                              uint32_t asked_count);
-/* Servers of the role that are READY. */
+/* READY, and of the model that most serve. */
+bool route_server_is_ready(const struct route_server *server);
+/* Servers of the role that are so. */
 uint32_t route_pool_ready_count(const struct route_pool *pool,
                                 enum route_role role);
 bool route_pool_can_serve(const struct route_pool *pool);
@@ -99,9 +104,14 @@ void route_pool_on_prepared(struct route_pool *pool, int32_t server,
  * not kept. */
 void route_pool_forget_peer(struct route_pool *pool, int32_t server,
                             uint64_t now);
+/* What the server says of its model; who does not fit is judged anew. */
+void route_pool_note_marks(struct route_pool *pool, int32_t server,
+                           const struct route_marks *marks);
 /* When route_pool_next_probe next has one; UINT64_MAX: never. */
 uint64_t route_pool_wake_ns(const struct route_pool *pool);
 
 const char *route_server_state_name(enum route_server_state state);
+/* That of its state; "misfit" for one that is READY and does not fit. */
+const char *route_server_status(const struct route_server *server);
 const char *route_role_name(enum route_role role);
 bool route_pool_is_valid(const struct route_pool *pool);

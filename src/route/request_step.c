@@ -99,7 +99,7 @@ static int32_t place(struct route_step *step, enum route_role role,
 static bool is_live(const struct route_step *step, int32_t server)
 {
     return server != ROUTE_NO_SERVER &&
-           step->pool->servers[server].state == ROUTE_SERVER_READY;
+           route_server_is_ready(&step->pool->servers[server]);
 }
 
 /* Only a generation leg by itself takes over from another leg. */
@@ -249,7 +249,7 @@ static bool has_other_of(const struct route_step *step, enum route_role role)
 {
     for (uint32_t i = 0; i < step->pool->server_count; i++) {
         const struct route_server *server = &step->pool->servers[i];
-        if (server->has_role[role] && server->state == ROUTE_SERVER_READY &&
+        if (server->has_role[role] && route_server_is_ready(server) &&
             (int32_t)i != step->request->failed) {
             return true;
         }

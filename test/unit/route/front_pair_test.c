@@ -342,7 +342,7 @@ static void a_failed_transfer_goes_context_first(void **state)
     assert_metric(&c, "generation_first_fallbacks_total 1");
     assert_metric(&c, "full_restarts_total 1");
     const struct route_server *ctx = &c.front->pool.servers[0];
-    for (int i = 0; i < 2000 && ctx->is_peer_stale; i++) {
+    for (int i = 0; i < 2000 && ctx->is_stale; i++) {
         io_loop_turn(c.loop, 2000000);
     }
     assert_true(route_peer_is_known(&ctx->peer));

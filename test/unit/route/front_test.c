@@ -689,6 +689,72 @@ static void a_dead_role_is_stood_in_for(void **state)
     mock_end(&c);
 }
 
+/* Two workers of different models never work together: the generation worker
+ * is named wherever one asks, requests go whole to the other one, and none is
+ * handed on, whatever the marks of the tokenizers. */
+static void workers_of_two_models_are_never_paired(void **state)
+{
+    struct mock_cluster c;
+    struct mock_reply reply;
+    struct buf text;
+    (void)state;
+    mock_prepare(&c);
+    c.config.server_start_timeout_s = 0;
+    c.ctx.info = "{\"model_mark\":\"aa\",\"tokenizer_mark\":\"01\"}";
+    c.gen.info = "{\"model_mark\":\"bb\",\"tokenizer_mark\":\"01\"}";
+    mock_add(&c.ctx, (struct mock_step){.body = GEN_CHAT});
+    mock_begin(&c);
+    const struct route_server *servers = c.front->pool.servers;
+    for (int i = 0; i < 1000 && servers[1].misfit == ROUTE_FITS; i++) {
+        io_loop_turn(c.loop, 5000000);
+    }
+    assert_false(route_front_is_ready(c.front));
+    buf_init(&text, 1000);
+    route_front_tell_unready(c.front, &text);
+    assert_has(buf_string(&text), "generation 127.0.0.1:");
+    assert_has(buf_string(&text),
+               "it serves another model (model_mark bb) than most (aa)");
+    buf_finish(&text);
+    mock_ask(&c, "GET", "/cluster_info", NULL, &reply);
+    assert_has(buf_string(&reply.body), "\"is_ready\":false");
+    assert_has(buf_string(&reply.body),
+               "\"state\":\"misfit\",\"open_legs\":0,\"misfit\":\"it serves "
+               "another model (model_mark bb) than most (aa)\"}");
+    buf_finish(&reply.body);
+    for (int i = 0; i < 3; i++) {
+        mock_ask(&c, "POST", "/v1/chat/completions", CHAT, &reply);
+        assert_int_equal(reply.status, 200);
+        assert_string_equal(c.ctx.bodies[i], CHAT);
+        buf_finish(&reply.body);
+    }
+    assert_int_equal(c.gen.post_count, 0);
+    mock_end(&c);
+}
+
+/* The same marks, or one of them unknown: a pair like any other. */
+static void an_unknown_mark_fits(void **state)
+{
+    static const char *const INFOS[] = {
+        "{\"model_mark\":\"aa\",\"tokenizer_mark\":\"01\"}",
+        "{\"model_mark\":\"aa\"}", "{\"model_mark\":null}", "{}"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(INFOS) / sizeof(INFOS[0]); i++) {
+        struct mock_cluster c;
+        struct mock_reply reply;
+        mock_prepare(&c);
+        c.ctx.info = INFOS[0];
+        c.gen.info = INFOS[i];
+        mock_add(&c.ctx, (struct mock_step){.body = CTX_CHAT});
+        mock_add(&c.gen, (struct mock_step){.body = GEN_CHAT});
+        begin(&c);
+        mock_ask(&c, "POST", "/v1/chat/completions", CHAT, &reply);
+        assert_int_equal(reply.status, 200);
+        assert_int_equal(c.gen.post_count, 1);
+        buf_finish(&reply.body);
+        mock_end(&c);
+    }
+}
+
 static struct mock_cluster *dying;
 
 static void on_post_die(void *context)
@@ -1132,6 +1198,8 @@ int main(void)
         cmocka_unit_test(a_failed_hand_off_begins_again_once),
         cmocka_unit_test(a_refused_hand_off_is_a_502),
         cmocka_unit_test(a_taken_id_is_posted_anew),
+        cmocka_unit_test(workers_of_two_models_are_never_paired),
+        cmocka_unit_test(an_unknown_mark_fits),
         cmocka_unit_test(without_workers_the_answer_is_503),
         cmocka_unit_test(internal_fields_are_refused),
         cmocka_unit_test(a_torn_abort_is_said_again),

@@ -100,7 +100,8 @@ static void a_server_leaves_and_returns(void **state)
     route_pool_on_refused(&pool, 0, now);
     assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
     assert_int_equal(pool.servers[0].state, ROUTE_SERVER_SUSPECT);
-    assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    assert_true(probe(&pool, ROUTE_PROBE_GOOD, &now)); /* what does it say? */
+    route_pool_on_prepared(&pool, 0, true, now);
     assert_int_equal(pool.servers[0].state, ROUTE_SERVER_READY);
     for (int i = 0; i < 3; i++) {
         assert_false(probe(&pool, ROUTE_PROBE_BAD, &now));
@@ -217,6 +218,47 @@ static void any_server_means_one_that_is_up(void **state)
     assert_int_equal(route_pool_place_any(&pool, NULL, 0), ROUTE_NO_SERVER);
 }
 
+static void mark(struct route_pool *pool, int32_t server, const char *model)
+{
+    struct route_marks marks = {{0}};
+    strcpy(marks.model, model);
+    route_pool_note_marks(pool, server, &marks);
+}
+
+/* Whatever its state, who serves another model than most gets nothing and is not
+ * counted; who goes down has no say, and a mark that is not known fits. */
+static void a_misfit_gets_no_work(void **state)
+{
+    static struct route_pool pool; /* 0, 1: context; 2 generation; 0 both */
+    uint64_t now = SECOND;
+    (void)state;
+    make(&pool, 2);
+    mark(&pool, 1, "bb");
+    mark(&pool, 2, "aa");
+    assert_int_equal(pool.servers[2].misfit, ROUTE_MISFIT_MODEL);
+    assert_string_equal(route_server_status(&pool.servers[2]), "misfit");
+    assert_string_equal(route_server_status(&pool.servers[0]), "ready");
+    mark(&pool, 0, "aa");
+    assert_int_equal(pool.servers[2].misfit, ROUTE_FITS);
+    assert_int_equal(route_pool_ready_count(&pool, ROUTE_CONTEXT), 1);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(place(&pool, ROUTE_NO_SERVER), 0);
+        assert_int_not_equal(route_pool_place_any(&pool, NULL, 0), 1);
+    }
+    route_pool_on_refused(&pool, 0, now);
+    route_pool_on_refused(&pool, 1, now);
+    assert_int_equal(place(&pool, 0), ROUTE_NO_SERVER);
+    mark(&pool, 2, "");
+    pool.servers[1].is_probing = pool.servers[2].is_probing = true;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pool.servers[1].misfit, ROUTE_MISFIT_MODEL);
+        assert_false(probe(&pool, ROUTE_PROBE_BAD, &now));
+    }
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_DOWN);
+    assert_int_equal(pool.servers[1].misfit, ROUTE_FITS);
+    assert_int_equal(pool.servers[0].misfit, ROUTE_MISFIT_MODEL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +271,7 @@ int main(void)
         cmocka_unit_test(what_a_server_said_is_asked_again_after_a_break),
         cmocka_unit_test(a_draining_server_gets_no_new_work),
         cmocka_unit_test(any_server_means_one_that_is_up),
+        cmocka_unit_test(a_misfit_gets_no_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

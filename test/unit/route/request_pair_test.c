@@ -307,7 +307,7 @@ static void a_failed_transfer_begins_again_once(void **state)
     end_of(ROUTE_EVENT_LEG_END, HTTP_CALL_COMPLETE, 502, true);
     assert_trace("+gen 2 #100; +ctx 0 #100; cancel; abort 0 #100; "
                  "abort 2 #100; ctx 0 #101; ");
-    assert_true(pool.servers[0].is_peer_stale);
+    assert_true(pool.servers[0].is_stale);
     trace[0] = 0;
     step((struct route_event){.kind = ROUTE_EVENT_CTX_PENDING, .id = 7},
          &actions);
