@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/default_model.h"
 #include "cli/exit.h"
+#include "cli/inspect_gguf.h"
 #include "cli/options.h"
 #include "config/route.h"
 #include "http/server.h"
@@ -18,6 +18,7 @@ struct inspect_args {
     struct config_worker config;
     struct config_route route;
     const char *config_path;
+    bool has_file; /* FILE was given */
     bool show_tensors;
 };
 
@@ -36,6 +37,30 @@ static enum err set(void *target, const char *name, const char *value,
     return cli_copy(value, args->config.model, sizeof(args->config.model), why);
 }
 
+static bool is_config_name(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL &&
+           (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+static enum err set_file(void *target, const char *value, struct why *why)
+{
+    struct inspect_args *args = target;
+    if (args->has_file) {
+        return why_say(why, ERR_INVALID, "one FILE at a time, not '%s' too",
+                       value);
+    }
+    args->has_file = true;
+    if (is_config_name(value)) {
+        args->config_path = value;
+        return OK;
+    }
+    enum err code =
+        cli_copy(value, args->config.model, sizeof(args->config.model), why);
+    return code == OK ? OK : why_prefix(why, code, "FILE");
+}
+
 static const struct cli_option OPTIONS[] = {
     {"model", 'm', "FILE", "GGUF model (models/demo.gguf)", set},
     {"config", 'c', "FILE",
@@ -46,99 +71,14 @@ static const struct cli_option OPTIONS[] = {
 
 static const struct cli_syntax SYNTAX = {
     .command = "baton inspect",
-    .arguments = "",
-    .about = "Says what a model file holds, whether it can be served, and what "
-             "a worker will need in memory.",
+    .arguments = "[FILE]",
+    .about =
+        "Says what a model file holds, whether it can be served and if not "
+        "why, and what a worker will need in memory. FILE is a model, or "
+        "with a name in .yaml a config.",
     .options = OPTIONS,
+    .set_argument = set_file,
 };
-
-static void print_value(struct gguf_value value)
-{
-    enum { SHOWN_MAX = 60 };
-    switch (value.kind) {
-    case GGUF_UINT:
-        printf("%" PRIu64, value.unsigned_value);
-        break;
-    case GGUF_INT:
-        printf("%" PRId64, value.signed_value);
-        break;
-    case GGUF_FLOAT:
-        printf("%g", value.float_value);
-        break;
-    case GGUF_BOOL:
-        printf("%s", value.bool_value ? "true" : "false");
-        break;
-    case GGUF_STRING: {
-        struct buf text;
-        buf_init(&text, 4096);
-        buf_add_json_string(&text, span_slice(value.string, 0, SHOWN_MAX));
-        printf("%s%s", buf_string(&text),
-               value.string.size > SHOWN_MAX ? "..." : "");
-        buf_finish(&text);
-        break;
-    }
-    case GGUF_ARRAY:
-        printf("(%" PRIu64 " elements)", value.array.count);
-        break;
-    }
-}
-
-/* Without what would drive the terminal. */
-static const char *plain(struct span name, struct why *text)
-{
-    IGNORE(why_say(text, OK, "%.*s", (int)name.size, (const char *)name.data));
-    return text->text;
-}
-
-static void print_keys(const struct gguf *gguf)
-{
-    struct why text;
-    for (uint32_t i = 0; i < gguf_key_count(gguf); i++) {
-        struct span name;
-        struct gguf_value value;
-        gguf_key_at(gguf, i, &name, &value);
-        printf("  %-44s ", plain(name, &text));
-        print_value(value);
-        printf("\n");
-    }
-}
-
-static void print_tensors(const struct gguf *gguf)
-{
-    struct why text;
-    for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
-        const struct gguf_tensor *tensor = gguf_tensor_at(gguf, i);
-        printf("  %-36s %-5s %6" PRIu64 " x %" PRIu64 "\n",
-               plain(tensor->name, &text), gguf_type_info(tensor->type)->name,
-               tensor->dimensions[1], tensor->dimensions[0]);
-    }
-}
-
-static void print_types(const struct gguf *gguf)
-{
-    uint32_t counts[GGUF_TYPE_COUNT] = {0};
-    for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
-        counts[gguf_tensor_at(gguf, i)->type]++;
-    }
-    printf("tensors             %u, %.1f MiB:", gguf_tensor_count(gguf),
-           (double)gguf_tensor_bytes(gguf) / 1048576.0);
-    for (uint32_t type = 0; type < GGUF_TYPE_COUNT; type++) {
-        if (counts[type] > 0) {
-            printf(" %u %s", counts[type], gguf_type_info(type)->name);
-        }
-    }
-    printf("\n");
-}
-
-static void print_file(const struct gguf *gguf, bool show_tensors)
-{
-    printf("keys\n");
-    print_keys(gguf);
-    print_types(gguf);
-    if (show_tensors) {
-        print_tensors(gguf);
-    }
-}
 
 static enum err print_served(const struct config_worker *config,
                              struct node_model_file *file, struct why *why)
@@ -152,11 +92,11 @@ static enum err print_served(const struct config_worker *config,
     }
     buf_init(&limits, 65536);
     node_limits_describe(&file->limits, &limits);
-    printf("\narchitecture        %s, %.1f million parameters\n",
-           info->architecture, (double)info->parameter_count / 1e6);
-    printf("context             %u tokens, vocabulary %u\n",
-           info->context_length, info->vocab_size);
-    printf("tokenizer           %s\n", text_tokenizer_kind(file->tokenizer));
+    printf("\nserved by baton      yes\n");
+    printf("parameters          %.1f million\n",
+           (double)info->parameter_count / 1e6);
+    printf("token ids           %s, %u of them\n",
+           text_tokenizer_kind(file->tokenizer), info->vocab_size);
     printf("chat form           %s\n",
            file->chat == NULL ? file->chat_why : text_chat_name(file->chat));
     printf("\nwhat a worker holds\n");
@@ -188,13 +128,16 @@ static enum err inspect(struct inspect_args *args, struct why *why)
         return code;
     }
     printf("%s\n", args->config.model);
-    print_file(gguf, args->show_tensors);
+    cli_inspect_gguf(gguf, args->show_tensors);
     gguf_close(gguf);
     struct node_model_file file = {0};
     code = node_model_file_open(&args->config, NULL, NULL, why, &file);
     if (code == OK) {
         code = print_served(&args->config, &file, why);
         node_model_file_close(&file);
+    }
+    if (code != OK) {
+        printf("\nserved by baton      no: %s\n", why->text);
     }
     return code;
 }

@@ -2,11 +2,11 @@
 // worker, front end.
 import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import OpenAI from 'openai';
-import { argsOf, baton, children, get, metric, post, scratch, sleep, until, up } from './lib/cluster.mjs';
+import { argsOf, baton, children, demo, get, metric, post, scratch, sleep, until, up } from './lib/cluster.mjs';
 
 let cluster;
 let client;
@@ -233,6 +233,36 @@ test('inspect reads the config of a front end and prints its limits', () => {
   assert.match(text, /^context_servers = \[a:1, b:2\]/m);
   assert.match(text, /^api_key = \(set\)/m);
   assert.match(execFileSync(baton, ['inspect'], { encoding: 'utf8' }), /^logit_bias +1024 members at most$/m);
+});
+
+test('inspect FILE says what a model holds, and whether it is served or why not', () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  const inspect = (file) => spawnSync(baton, ['inspect', file], { encoding: 'utf8' });
+  try {
+    const good = inspect(demo);
+    assert.equal(good.status, 0);
+    assert.match(good.stdout, /^architecture +llama$/m);
+    assert.match(good.stdout, /^layers +5 of 192 values, feed-forward 512$/m);
+    assert.match(good.stdout, /^tokenizer +gpt2, splits as gpt-2, 2048 tokens$/m);
+    assert.match(good.stdout, /^chat template +yes$/m);
+    assert.match(good.stdout, /^tensors +47, 2\.4 MiB: 11 F32 36 Q8_0$/m);
+    assert.match(good.stdout, /^served by baton +yes$/m);
+    // Of an architecture that nobody here computes: told all the same.
+    const other = path.join(folder, 'other.gguf');
+    fs.writeFileSync(other, Buffer.from(fs.readFileSync(demo).toString('latin1').replace(/(general\.architecture[^]{12})llama/, '$1mamba'), 'latin1'));
+    const refused = inspect(other);
+    assert.equal(refused.status, 3);
+    assert.match(refused.stdout, /^architecture +mamba$/m);
+    assert.match(refused.stdout, /^tensors +47/m);
+    assert.match(refused.stdout, /^served by baton +no: .*"mamba" is not supported/m);
+    assert.match(refused.stderr, /"mamba" is not supported/);
+    const cut = path.join(folder, 'cut.gguf');
+    fs.writeFileSync(cut, fs.readFileSync(demo).subarray(0, 100000));
+    assert.equal(inspect(cut).status, 3);
+    assert.match(inspect(cut).stderr, /leave the file/);
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
 });
 
 test('models, health, version and metrics answer', async () => {
