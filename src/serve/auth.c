@@ -38,14 +38,10 @@ static bool has_secret(const struct api_handoff *handoff)
     return handoff->opaque.data != NULL || handoff->endpoint.data != NULL;
 }
 
-/* Without a key nobody can be told from anybody: a strict worker is not sent
- * to an endpoint then. */
-static int check_without_key(struct serve *serve,
-                             const struct api_handoff *handoff, struct why *why)
+/* Without a key nobody can be told from anybody: a strict worker takes part in
+ * no hand-off then. */
+static int check_without_key(struct serve *serve, struct why *why)
 {
-    if (!has_secret(handoff)) {
-        return 0;
-    }
     if (is_strict(serve)) {
         return serve_refuse(
             why, 403,
@@ -85,7 +81,7 @@ int serve_auth_leg(struct serve_request *request, struct why *why)
         return 0;
     }
     if (!has_key(serve)) {
-        return check_without_key(serve, handoff, why);
+        return check_without_key(serve, why);
     }
     if (http_exchange_header(request->exchange, HEADER, &header)) {
         return api_sign_leg_verify(serve->parts.auth_key, handoff, header)
@@ -100,8 +96,11 @@ int serve_auth_abort_head(struct serve *serve,
                           const struct http_exchange *exchange, struct why *why)
 {
     struct span header;
-    bool is_refused = has_key(serve) && is_strict(serve) &&
-                      !http_exchange_header(exchange, HEADER, &header);
+    if (!has_key(serve)) {
+        return check_without_key(serve, why);
+    }
+    bool is_refused =
+        is_strict(serve) && !http_exchange_header(exchange, HEADER, &header);
     return is_refused ? serve_refuse(why, 401, HEADER ": is required") : 0;
 }
 

@@ -122,6 +122,28 @@ static void an_unsigned_abort_is_refused_by_its_head(void **state)
     client_close(client);
 }
 
+/* Proof: a strict worker without a key refuses all of a hand-off, so that nobody
+ * can make it hold pages; told otherwise it takes legs and aborts from anybody. */
+static void without_a_key_strictness_decides(void **state)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    (void)state;
+    world_open(world);
+    world_ready(world);
+    context_refused(world, NULL, NULL, 403, "hand-offs need an auth key");
+    context_refused(world, OWN, "x", 403, "hand-offs need an auth key");
+    world_answers(world, "POST", "/v1/disagg/abort", JSON,
+                  "{\"disagg_request_id\":9}", 403, "need an auth key");
+    world->config.strict_internal_auth = false;
+    context_taken(world, NULL, NULL);
+    struct client *client =
+        client_post(world, "/v1/disagg/abort", "{\"disagg_request_id\":9}");
+    assert_int_equal(world_command(world).kind, ENGINE_ABORT_RID);
+    client_close(client);
+    world_close(world);
+    free(world);
+}
+
 static int open_signed(void **state)
 {
     *state = calloc(1, sizeof(struct world));
@@ -142,6 +164,7 @@ int main(void)
         TEST(a_lenient_worker_checks_what_is_there),
         TEST(an_abort_must_be_signed),
         TEST(an_unsigned_abort_is_refused_by_its_head),
+        cmocka_unit_test(without_a_key_strictness_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
