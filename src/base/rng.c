@@ -56,3 +56,14 @@ uint64_t rng_system(void)
     }
     return value;
 }
+
+void rng_system_bytes(void *out, size_t size)
+{
+    uint8_t *bytes = out;
+    while (size > 0) {
+        ssize_t got = getrandom(bytes, size, 0);
+        CHECK(got > 0);
+        bytes += got;
+        size -= (size_t)got;
+    }
+}

@@ -6,6 +6,7 @@
  * sampler keys it by (seed, choice) and counts by position; a hand-off between
  * servers cannot change a draw. `struct rng` is a stream over it for tests,
  * back-off and the simulator. */
+#include <stddef.h>
 #include <stdint.h>
 
 /* 64 mixed bits for (key, stream, counter). */
@@ -26,3 +27,5 @@ uint64_t rng_below(struct rng *rng, uint64_t bound);
 struct rng rng_child(const struct rng *rng, uint64_t label);
 /* 64 bits from the system, for incarnations and keys; never 0. */
 uint64_t rng_system(void);
+/* As many bytes from there, for nonces. */
+void rng_system_bytes(void *out, size_t size);

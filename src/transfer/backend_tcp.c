@@ -368,10 +368,7 @@ enum err transfer_backend_tcp_create(
     tcp_grants_init(&body->grants, options->receive_count_max != 0
                                        ? options->receive_count_max
                                        : RECEIVE_COUNT_MAX);
-    for (size_t at = 0; at < TCP_NONCE_SIZE; at += 8) {
-        uint64_t bits = rng_system();
-        memcpy(body->nonce + at, &bits, 8);
-    }
+    rng_system_bytes(body->nonce, TCP_NONCE_SIZE);
     enum err err = set_options(body, options, why);
     err = err ? err : open_listener(body, options, why);
     if (err) {

@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -12,14 +11,6 @@
 enum { ACCEPTS_A_TURN_MAX = 16 };
 static const uint64_t CONNECT_NS = 5000000000u, PROOF_NS = 2000000000u,
                       RETRY_NS = 250000000u, REST_NS = 100000000u;
-
-static void make_nonce(uint8_t out[TCP_NONCE_SIZE])
-{
-    for (size_t at = 0; at < TCP_NONCE_SIZE; at += 8) {
-        uint64_t bits = rng_system();
-        memcpy(out + at, &bits, 8);
-    }
-}
 
 /* -------- begin and end -------- */
 
@@ -65,7 +56,7 @@ enum err tcp_link_connect(struct tcp_body *body, struct tcp_peer *peer,
         tcp_secret_of(span_of(body->key, body->key_size), where->nonce);
     link->terms.sender = body->incarnation;
     link->terms.receiver = where->incarnation;
-    make_nonce(link->terms.sender_nonce);
+    rng_system_bytes(link->terms.sender_nonce, TCP_NONCE_SIZE);
     peer->link = link;
     return OK;
 }
@@ -221,7 +212,7 @@ static enum err on_hello(struct tcp_link *link, struct why *why)
     if (err) {
         return err;
     }
-    make_nonce(link->terms.receiver_nonce);
+    rng_system_bytes(link->terms.receiver_nonce, TCP_NONCE_SIZE);
     uint8_t proof[DIGEST_SHA256_SIZE];
     tcp_prove(&link->secret, &link->terms, false, proof);
     tcp_challenge_encode(&link->terms, proof, link->out);

@@ -177,28 +177,30 @@ struct tcp_secret tcp_secret_of(struct span key,
     return secret;
 }
 
+static struct wire_terms terms_of(const struct tcp_terms *terms, bool is_sender)
+{
+    return (struct wire_terms){
+        .label = is_sender ? "baton tcp sender" : "baton tcp target",
+        .version = TCP_VERSION,
+        .first = {terms->sender, terms->sender_nonce},
+        .second = {terms->receiver, terms->receiver_nonce},
+    };
+}
+
 void tcp_prove(const struct tcp_secret *secret, const struct tcp_terms *terms,
                bool is_sender, uint8_t proof_out[DIGEST_SHA256_SIZE])
 {
-    uint8_t text[16 + 2 + 8 + 8 + 2 * TCP_NONCE_SIZE] = "baton tcp ";
-    uint8_t *at = text + 10;
-    memcpy(at, is_sender ? "sender" : "target", 6);
-    at = put(at + 6, TCP_VERSION, 2);
-    at = put(at, terms->sender, 8);
-    at = put(at, terms->receiver, 8);
-    memcpy(at, terms->sender_nonce, TCP_NONCE_SIZE);
-    memcpy(at + TCP_NONCE_SIZE, terms->receiver_nonce, TCP_NONCE_SIZE);
-    digest_hmac_sha256(span_of(secret->bytes, sizeof(secret->bytes)),
-                       span_of(text, sizeof(text)), proof_out);
+    const struct wire_terms all = terms_of(terms, is_sender);
+    wire_prove(span_of(secret->bytes, sizeof(secret->bytes)), &all, proof_out);
 }
 
 bool tcp_is_proof(const struct tcp_secret *secret,
                   const struct tcp_terms *terms, bool is_sender,
                   const uint8_t proof[DIGEST_SHA256_SIZE])
 {
-    uint8_t expected[DIGEST_SHA256_SIZE];
-    tcp_prove(secret, terms, is_sender, expected);
-    return digest_equals(expected, proof, sizeof(expected));
+    const struct wire_terms all = terms_of(terms, is_sender);
+    return wire_is_proof(span_of(secret->bytes, sizeof(secret->bytes)), &all,
+                         proof);
 }
 
 static enum err open_as(enum tcp_type wanted, const uint8_t *bytes, size_t size,

@@ -25,10 +25,11 @@
 #include "base/err.h"
 #include "base/span.h"
 #include "transfer/backend.h"
+#include "wire/greeting.h"
 
 enum {
     TCP_VERSION = 1,
-    TCP_NONCE_SIZE = 32,
+    TCP_NONCE_SIZE = WIRE_NONCE_SIZE,
     TCP_HEAD_SIZE = 64,
     TCP_PIECES_MAX = 256,
     TCP_PIECE_SIZE = 12,

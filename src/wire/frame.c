@@ -17,9 +17,15 @@ static const char *const type_names[WIRE_TYPE_END] = {
     [WIRE_BOUNCE_GRANT] = "bounce grant",
     [WIRE_BOUNCE_DATA] = "bounce data",
     [WIRE_BOUNCE_ACK] = "bounce ack",
+    [WIRE_GREET] = "greet",
+    [WIRE_GREETED] = "greeted",
+    [WIRE_PROOF] = "proof",
 };
 
-enum { CRC_OFFSET = WIRE_HEADER_SIZE - 4 };
+enum {
+    BODY_SIZE_OFFSET = WIRE_HEADER_SIZE - 8,
+    CRC_OFFSET = WIRE_HEADER_SIZE - 4
+};
 
 const char *wire_type_name(uint16_t type)
 {
@@ -83,6 +89,15 @@ static uint32_t read_header(struct span input, struct wire_header *header)
     header->attempt = wire_read_u32(&reader);
     header->body_size = wire_read_u32(&reader);
     return wire_read_u32(&reader);
+}
+
+size_t wire_frame_size(struct span input)
+{
+    struct span size = span_slice(input, BODY_SIZE_OFFSET, CRC_OFFSET);
+    struct wire_reader reader = wire_reader_of(size);
+    return input.size < WIRE_HEADER_SIZE
+               ? WIRE_HEADER_SIZE
+               : WIRE_HEADER_SIZE + (size_t)wire_read_u32(&reader);
 }
 
 enum err wire_frame_decode(struct span input, struct why *why,

@@ -18,7 +18,7 @@
 
 enum {
     WIRE_MAGIC = 0x314e5442,
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_HEADER_SIZE = 44,
     WIRE_BLOCK_COUNT_MAX = 65536, /* blocks one message may name, all groups */
     WIRE_GROUP_COUNT_MAX = 4, /* life cycles */
@@ -38,6 +38,9 @@ enum wire_type {
     WIRE_BOUNCE_GRANT, /* receiver -> sender */
     WIRE_BOUNCE_DATA, /* sender -> receiver */
     WIRE_BOUNCE_ACK, /* receiver -> sender */
+    WIRE_GREET, /* receiver -> sender, these three first: wire/greeting.h */
+    WIRE_GREETED, /* sender -> receiver */
+    WIRE_PROOF, /* receiver -> sender */
     WIRE_TYPE_END
 };
 const char *wire_type_name(uint16_t type);
@@ -55,6 +58,10 @@ struct wire_header {
  * nothing usable was added. */
 MUST_USE enum err wire_frame_encode(const struct wire_header *header,
                                     struct span body, struct buf *out);
+
+/* How many bytes the frame at the start of `input` has, as far as it says so:
+ * those of a header until that is there. Unchecked. */
+size_t wire_frame_size(struct span input);
 
 /* Reads the frame at the start of `input`. ERR_BUSY: not all of it is there
  * yet. ERR_CORRUPT (magic, size, digest) and ERR_UNSUPPORTED (version): drop

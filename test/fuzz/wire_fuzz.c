@@ -8,6 +8,7 @@
 #include "wire/bounce.h"
 #include "wire/cancel.h"
 #include "wire/frame.h"
+#include "wire/greeting.h"
 #include "wire/pack.h"
 #include "wire/rank_info.h"
 #include "wire/recv_request.h"
@@ -124,6 +125,31 @@ static void try_bounce(struct span body)
     buf_finish(&out);
 }
 
+/* The same, of what comes before anything else. */
+static void try_greeting(struct span body)
+{
+    struct wire_greet greet;
+    struct wire_greeted greeted;
+    uint8_t proof[WIRE_PROOF_SIZE];
+    struct buf out;
+    buf_init(&out, WIRE_BODY_SIZE_MAX);
+    if (!wire_greet_decode(body, NULL, &greet)) {
+        wire_greet_encode(&greet, &out);
+        expect(span_equals(buf_span(&out), body));
+    }
+    buf_reset(&out);
+    if (!wire_greeted_decode(body, NULL, &greeted)) {
+        wire_greeted_encode(&greeted, &out);
+        expect(span_equals(buf_span(&out), body));
+    }
+    buf_reset(&out);
+    if (!wire_proof_decode(body, NULL, proof)) {
+        wire_proof_encode(proof, &out);
+        expect(span_equals(buf_span(&out), body));
+    }
+    buf_finish(&out);
+}
+
 static void try_body(struct span body)
 {
     struct wire_cancel cancel;
@@ -139,6 +165,7 @@ static void try_body(struct span body)
     try_rank_info(body);
     try_aux(body);
     try_bounce(body);
+    try_greeting(body);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -148,7 +175,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t used;
     struct why why = {0};
     try_body(span_of(data, size));
+    expect(wire_frame_size(span_of(data, size)) >= WIRE_HEADER_SIZE);
     if (!wire_frame_decode(span_of(data, size), &why, &header, &body, &used)) {
+        expect(used == wire_frame_size(span_of(data, size)));
         expect(used <= size && body.size <= WIRE_BODY_SIZE_MAX);
         try_body(body);
     }

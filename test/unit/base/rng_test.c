@@ -68,6 +68,11 @@ static void system_gives_something(void **state)
     (void)state;
     uint64_t a = rng_system();
     assert_true(a != 0 && a != rng_system());
+    uint8_t bytes[2][33] = {{0}, {0}};
+    rng_system_bytes(bytes[0], 32);
+    rng_system_bytes(bytes[1], 32);
+    assert_memory_not_equal(bytes[0], bytes[1], 32);
+    assert_int_equal(bytes[0][32], 0);
 }
 
 int main(void)
