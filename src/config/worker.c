@@ -139,7 +139,9 @@ static const struct config_field FIELDS[] = {
      .max = 1ll << 32, .default_text = "64MiB", .unit = "bytes",
      .help = "largest request body"},
     {"auth_key_file", TEXT_AT(auth_key_file), .default_text = "", .unit = "",
-     .help = "file with the key that signs internal requests"},
+     .help =
+         "file with the key that signs internal requests; workers prove it to "
+         "each other"},
     {"strict_internal_auth", .kind = CONFIG_BOOL, AT(strict_internal_auth),
      .default_text = "true", .unit = "",
      .help = "refuse hand-offs and aborts without a valid signature"},

@@ -46,7 +46,7 @@ static void run(void *context)
 }
 
 enum err node_transfer_open(const struct config_worker *config,
-                            uint64_t incarnation,
+                            uint64_t incarnation, struct span key,
                             struct transfer_backend *backend,
                             const struct node_pools *pools,
                             const struct node_model_file *file,
@@ -61,6 +61,7 @@ enum err node_transfer_open(const struct config_worker *config,
     options.loop = self->loop;
     options.backend = backend;
     options.incarnation = incarnation;
+    options.key = key;
     options.port =
         (struct transfer_port){boxes->transfer_commands, boxes->reports};
     options.commands_waker = boxes->transfer_waker;

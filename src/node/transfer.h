@@ -20,10 +20,11 @@ struct node_transfer {
     struct io_allow *allow; /* whom it meets; NULL: all */
 };
 
-/* What it uses outlives it. Names the key of the config that cannot be. On
- * failure what was made is there; stop and close end it. */
+/* `key`: the internal one, may be empty. What it uses outlives it. Names the
+ * setting that cannot be. On failure what was made is there; stop and close end
+ * it. */
 MUST_USE enum err node_transfer_open(
-    const struct config_worker *config, uint64_t incarnation,
+    const struct config_worker *config, uint64_t incarnation, struct span key,
     struct transfer_backend *backend, const struct node_pools *pools,
     const struct node_model_file *file, const struct node_mailboxes *boxes,
     struct why *why, struct node_transfer *transfer_out);

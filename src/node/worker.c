@@ -77,6 +77,7 @@ static enum err open_pools(struct worker *worker, struct why *why)
     }
     return code == OK
                ? node_transfer_open(worker->config, worker->incarnation,
+                                    buf_span(&worker->key),
                                     worker->moves.backend, &worker->pools,
                                     &worker->file, &worker->boxes, why,
                                     &worker->transfer)

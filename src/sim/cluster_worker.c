@@ -81,6 +81,8 @@ static void create_transfer(struct cluster_worker *worker)
         .memory_size = worker->memory_size,
         .group_count = world->core_options.life_count,
         .incarnation = worker->incarnation,
+        .key = span_of_string("the key of all in this world"),
+        .chance = worker->incarnation,
         .identity = &worker->identity,
         .host = host,
         .listen_port = CLUSTER_TRANSFER_PORT,

@@ -11,6 +11,7 @@
 
 enum {
     INPUT_MAX = WIRE_HEADER_SIZE + WIRE_BODY_SIZE_MAX,
+    GREETING_MAX = WIRE_HEADER_SIZE + sizeof(struct why),
     SILENT_BEATS_MAX = 10
 };
 static const uint64_t HELLO_NS_MAX = 5000000000u;
@@ -153,6 +154,10 @@ static void on_frame(struct link *link, const struct wire_header *header,
 {
     struct control *control = link->control;
     link->heard_ns = io_loop_now(control->options.loop);
+    if (link->proven == 0) {
+        control_on_greeting(link, header, body);
+        return;
+    }
     if (control_is_hello(header->type)) {
         control_on_hello(link, header->type, body);
         return;
@@ -190,6 +195,7 @@ static bool take_frames(struct link *link)
             return true;
         }
         if (err) {
+            link->is_refused |= err == ERR_UNSUPPORTED;
             control_drop(link, "%s", why.text);
             return false;
         }
@@ -203,7 +209,12 @@ static void on_read(void *context, struct span bytes)
 {
     struct link *link = context;
     while (bytes.size > 0 && !link->is_closing) {
-        size_t room = INPUT_MAX - link->input.size;
+        size_t max = link->proven == 0 ? GREETING_MAX : INPUT_MAX;
+        size_t room = max - link->input.size;
+        if (room == 0) {
+            control_drop(link, "a long frame before the greeting");
+            return;
+        }
         struct span part = span_slice(bytes, 0, room);
         buf_add_span(&link->input, part);
         if (buf_error(&link->input)) {
@@ -221,7 +232,7 @@ static void on_open(void *context)
 {
     struct link *link = context;
     control_move(link, PEER_START);
-    control_send_info(link, WIRE_REGISTER, true);
+    control_greet(link);
 }
 
 static void on_close(void *context, enum err reason, const char *text)
@@ -269,15 +280,26 @@ static void on_accept(void *context, struct io_stream *stream)
         log_warn("transfer", "peer %s: its host is not allowed", name);
         return; /* a stream without handler is closed */
     }
+    strangers_add(control->strangers, stream);
+}
+
+/* It may have said its REGISTER in one breath with its proof. */
+static enum err on_proven(void *context, struct io_stream *stream,
+                          uint64_t incarnation, struct span rest,
+                          struct why *why)
+{
+    struct control *control = context;
     struct link *link = take_link(control, false);
     if (link == NULL) {
-        log_warn("transfer", "peer %s: %u receivers are connected already",
-                 io_stream_peer(stream), control->link_max);
-        return; /* a stream without handler is closed */
+        return why_say(why, ERR_FULL, "%u receivers are connected already",
+                       control->link_max);
     }
     link->stream = stream;
+    link->proven = incarnation;
     control_move(link, PEER_START);
     io_stream_set_handler(stream, &stream_handler, link);
+    on_read(link, rest);
+    return OK;
 }
 
 /* -------- outgoing -------- */
@@ -359,6 +381,7 @@ static void tick_link(struct link *link, uint64_t now, uint64_t beat_ns)
 
 void control_tick(struct control *control, uint64_t now)
 {
+    strangers_tick(control->strangers, now);
     uint64_t beat_ns = control->options.transfer->heartbeat_ns;
     for (uint32_t i = 0; i < 2 * control->link_max; i++) {
         struct link *link = &control->links[i];
@@ -393,10 +416,18 @@ enum err control_open(const struct control_options *options, struct why *why,
     buf_init(&control->frame, INPUT_MAX);
     buf_init(&control->held, INPUT_MAX);
     buf_init(&control->body, WIRE_BODY_SIZE_MAX);
+    control->strangers = strangers_create(&(struct strangers_options){
+        .loop = options->loop,
+        .transfer = transfer,
+        .stats = options->stats,
+        .on_proven = on_proven,
+        .context = control,
+    });
     struct io_listener_options listen = {
         .host = transfer->host,
         .port = transfer->listen_port,
-        .connection_count_max = control->link_max,
+        .connection_count_max =
+            control->link_max + STRANGER_COUNT_MAX + STRANGER_LEAVING_MAX,
         .on_accept = on_accept,
         .context = control,
     };
@@ -418,6 +449,7 @@ void control_shut(struct control *control)
 {
     io_listener_close(control->listener);
     control->listener = NULL;
+    strangers_shut(control->strangers);
     for (uint32_t i = 0; i < 2 * control->link_max; i++) {
         struct link *link = &control->links[i];
         if (link->is_used) {
@@ -429,7 +461,8 @@ void control_shut(struct control *control)
 
 bool control_is_closed(const struct control *control)
 {
-    return control_link_count(control) == 0;
+    return control_link_count(control) == 0 &&
+           strangers_is_closed(control->strangers);
 }
 
 void control_destroy(struct control *control)
@@ -439,6 +472,7 @@ void control_destroy(struct control *control)
     }
     CHECK(control_is_closed(control));
     io_listener_close(control->listener);
+    strangers_destroy(control->strangers);
     hello_finish(&control->hello);
     buf_finish(&control->frame);
     buf_finish(&control->held);

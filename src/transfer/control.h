@@ -2,6 +2,8 @@
 /* transfer/control: the control connections of a worker (transfer.md 2).
  *
  *   receiver -- connect --> sender's listener
+ *     both prove that they hold the internal key (wire/greeting.h), the
+ *     receiver first: a stranger there until then (strangers.h)
  *     REGISTER(rank info, address of its pool)  ->  compares, maps the pool
  *     <- REGISTERED(rank info)   or   REFUSED(field and both values), end
  *     REQUEST_DATA, CANCEL_SESSION  ->     <- KV_RESULT, AUX_RESULT,
@@ -23,6 +25,7 @@
 #include "transfer/state.h"
 #include "transfer/transfer.h"
 #include "wire/frame.h"
+#include "wire/greeting.h"
 #include "wire/rank_info.h"
 
 struct control;
@@ -55,6 +58,8 @@ struct link {
     bool is_refused;
     /* private */
     struct io_stream *stream;
+    struct wire_greeting greeting; /* outgoing */
+    uint64_t proven; /* whose incarnation the other end has proven; 0: none */
     struct buf input;
     uint64_t opened_ns, heard_ns, said_ns;
 };

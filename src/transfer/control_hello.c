@@ -21,11 +21,11 @@ void control_send_info(struct link *link, uint16_t type, bool with_pool)
     IGNORE(control_send(link, type, 0, 0, buf_span(&control->body)));
 }
 
-static void refuse(struct link *link, const struct why *why)
+void control_refuse(struct link *link, uint64_t *counter, const struct why *why)
 {
     struct control *control = link->control;
     control_move(link, PEER_REFUSE);
-    control->options.stats->peers_refused++;
+    (*counter)++;
     link->is_refused = true;
     snprintf(link->text, sizeof(link->text), "%s", why->text);
     log_warn("transfer", "peer %s refused: %s", io_stream_peer(link->stream),
@@ -37,11 +37,19 @@ static void refuse(struct link *link, const struct why *why)
     }
 }
 
+static void refuse(struct link *link, const struct why *why)
+{
+    control_refuse(link, &link->control->options.stats->peers_refused, why);
+}
+
 static enum err accept_info(struct link *link, struct span body,
                             struct why *why, struct wire_rank_info *info_out)
 {
     struct control *control = link->control;
     enum err err = wire_rank_info_decode(body, why, info_out);
+    if (!err && info_out->incarnation != link->proven) {
+        err = why_say(why, ERR_DENIED, "incarnation: not the one that greeted");
+    }
     return err ? err
                : hello_check(&control->hello, control->options.backend,
                              info_out, link->is_outgoing, why);

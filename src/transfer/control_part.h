@@ -1,14 +1,17 @@
 #pragma once
-/* transfer/control_part: what the two halves of control share: links and
- * frames (control.c), the hello (control_hello.c). Private to them. */
+/* transfer/control_part: what the parts of control share: links and
+ * frames (control.c), our greeting (control_greet.c), the hello
+ * (control_hello.c). Private to them. */
 #include "transfer/control.h"
 #include "transfer/hello.h"
+#include "transfer/strangers.h"
 
 struct control {
     struct control_options options;
     struct hello hello;
     char endpoint[280];
     struct io_listener *listener; /* NULL once shut */
+    struct strangers *strangers;
     struct buf frame, body;
     struct buf held; /* a frame for `held_link`, which goes with the next */
     struct link *held_link;
@@ -18,6 +21,13 @@ struct control {
 
 void control_move(struct link *link, enum peer_event event);
 void control_close(struct link *link, bool after_pending);
+/* Says why, once, and ends it; counted where `counter` points. */
+void control_refuse(struct link *link, uint64_t *counter,
+                    const struct why *why);
+void control_greet(struct link *link);
+/* Of a link that has not proven itself yet. */
+void control_on_greeting(struct link *link, const struct wire_header *header,
+                         struct span body);
 /* REGISTER or REGISTERED, with the address of our pool or without. */
 void control_send_info(struct link *link, uint16_t type, bool with_pool);
 bool control_is_hello(uint16_t type);

@@ -60,6 +60,11 @@ struct transfer_options {
     struct transfer_group groups[TRANSFER_GROUP_COUNT_MAX];
     struct transfer_bounce_options bounce;
     uint64_t incarnation; /* random, not 0, the same for the backend */
+    /* That all instances hold, proven by both ends of each control connection;
+     * empty: none, which is proven too. The caller's, outlives the transfer. */
+    struct span key;
+    uint64_t chance; /* 0: the system's; else nonces follow from it, for
+                        simulations */
     /* Who we say we are (transfer/process.h); NULL: this process. */
     const struct transfer_identity *identity;
     const char *host; /* to listen on */
@@ -108,6 +113,8 @@ struct transfer_stats {
     uint64_t bounce_live_bytes, bounce_quarantined_bytes; /* of the arena now */
     uint64_t integrity_failures; /* digests that did not match */
     uint64_t peers_refused, connections_dropped, frames_dropped;
+    uint64_t peers_denied; /* their internal key is not ours */
+    uint64_t strangers_cut; /* they never said who they are */
     uint32_t sends, receives; /* sessions not yet quiet */
     uint32_t adverts; /* stored without a session */
     uint32_t peers; /* open connections, both ways */

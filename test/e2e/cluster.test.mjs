@@ -236,7 +236,7 @@ test('inspect reads the config of a front end and prints its limits', () => {
 });
 
 test('inspect FILE says what a model holds, and whether it is served or why not', () => {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'baton-test-'));
+  const folder = scratch();
   const inspect = (file) => spawnSync(baton, ['inspect', file], { encoding: 'utf8' });
   try {
     const good = inspect(demo);

@@ -151,21 +151,25 @@ static void a_cancelled_receiver_keeps_its_pages(void **state)
 }
 
 /* A cancel before there is anything to send, and one between two slices: the
- * receiver is told each time. [transfer T105] */
+ * receiver, who knows the sender from before, is told each time.
+ * [transfer T105] */
 static void a_cancel_with_nothing_under_way_is_told(void **state)
 {
     (void)state;
     tell("T105", "world chunk=4\n"
+                 "ask first 3 8 4\n"
+                 "until request 0 ends\n"
                  "freeze 1\n"
                  "ask first 1 24 4\n"
-                 "until worker 0 offers rid 1\n"
-                 "leave 0\n"
+                 "until worker 0 offers rid 4\n"
+                 "leave 1\n"
+                 "until worker 0 hears rid 4 word 2e\n"
                  "thaw 1\n"
                  "for 50\n"
                  "ask first 2 24 4\n"
-                 "until worker 0 hears rid 3 word 00 reason 0 awaited 1 "
+                 "until worker 0 hears rid 6 word 00 reason 0 awaited 1 "
                  "through 1\n"
-                 "leave 1\n"
+                 "leave 2\n"
                  "for 50");
 }
 

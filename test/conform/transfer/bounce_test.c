@@ -206,6 +206,11 @@ static void a_cancel_in_mid_stream_leaves_nothing(enum node_body body)
         struct rng rng = rng_from_seed((uint64_t)turns);
         node_pick(&rng, from, BLOCKS, 0);
         node_pick(&rng, to, BLOCKS, 0);
+        /* They know each other: a cancel is told from the first turn on. */
+        node_send(&pair.a, 9, 9, from, 1, 0);
+        node_receive(&pair.b, &pair.a, 8, 9, to, 1, 0);
+        node_await(&pair.a, 9, Q);
+        node_await(&pair.b, 8, Q);
         node_send(&pair.a, 1, 1, from, BLOCKS, 0);
         node_receive(&pair.b, &pair.a, 2, 1, to, BLOCKS, 0);
         for (int i = 0; i < turns; i++) {

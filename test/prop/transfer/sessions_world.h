@@ -137,6 +137,12 @@ enum err control_send(struct link *link, uint16_t type, int64_t rid,
     return OK;
 }
 
+void control_hold(struct link *link, uint16_t type, int64_t rid,
+                  uint32_t attempt, struct span body)
+{
+    assert_int_equal(control_send(link, type, rid, attempt, body), OK);
+}
+
 void control_drop(struct link *link, const char *format, ...)
 {
     (void)link;
