@@ -20,6 +20,7 @@
 #include "node/transfer.h"
 #include "node/ports.h"
 #include "serve/serve.h"
+#include "serve/stats.h"
 
 static const uint64_t STOP_POLL_NS = 1000000u;
 /* For the last answers after the drain limit. */
@@ -201,6 +202,22 @@ static void print_writes(void *context, struct buf *out)
     node_backend_print(&worker->moves, out);
 }
 
+static void read_peers(void *context, struct serve_peer_stats *peers_out)
+{
+    const struct worker *worker = context;
+    struct transfer_stats stats = {0};
+    if (worker->transfer.transfer != NULL) {
+        transfer_stats_read(worker->transfer.transfer, &stats);
+    }
+    *peers_out = (struct serve_peer_stats){
+        .refused = stats.peers_refused,
+        .denied = stats.peers_denied,
+        .strangers_cut = stats.strangers_cut,
+        .connections_dropped = stats.connections_dropped,
+        .frames_dropped = stats.frames_dropped,
+    };
+}
+
 static enum err set_ready(struct worker *worker, struct why *why)
 {
     const struct node_limits *limits = &worker->file.limits;
@@ -217,7 +234,8 @@ static enum err set_ready(struct worker *worker, struct why *why)
                                  ? NULL
                                  : transfer_endpoint(worker->transfer.transfer),
         .print_writes = print_writes,
-        .print_context = worker,
+        .read_peers = read_peers,
+        .transfer_context = worker,
         .pool_count = limits->life_count,
         .engine = {worker->boxes.commands, worker->boxes.events,
                    &worker->cancel_hint},

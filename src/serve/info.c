@@ -171,8 +171,13 @@ void serve_info_metrics(struct serve *serve, struct http_exchange *exchange)
     if (serve->parts.stats != NULL) {
         engine_stats_read(serve->parts.stats, &engine);
     }
+    struct serve_peer_stats peers = {0};
+    if (serve->parts.read_peers != NULL) {
+        serve->parts.read_peers(serve->parts.transfer_context, &peers);
+    }
     buf_reset(&serve->out);
-    serve_stats_print(serve->stats, serve->used_count, &engine, &serve->out);
+    serve_stats_print(serve->stats, serve->used_count, &engine, &peers,
+                      &serve->out);
     http_exchange_reply(exchange, 200, "text/plain; version=0.0.4", NULL,
                         buf_span(&serve->out));
 }
@@ -182,7 +187,7 @@ void serve_info_transfers(struct serve *serve, struct http_exchange *exchange)
     struct buf writes;
     buf_init(&writes, WRITES_SIZE_MAX);
     if (serve->parts.print_writes != NULL) {
-        serve->parts.print_writes(serve->parts.print_context, &writes);
+        serve->parts.print_writes(serve->parts.transfer_context, &writes);
     }
     bool is_told = writes.size > 0 && !buf_error(&writes);
     buf_reset(&serve->out);

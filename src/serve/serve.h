@@ -25,6 +25,8 @@ MUST_USE enum err serve_open(const struct serve_options *options,
                              struct why *why, struct serve **serve_out);
 uint16_t serve_port(const struct serve *serve);
 
+struct serve_peer_stats; /* serve/stats.h */
+
 /* KV pages of one life cycle, for whoever asks. */
 struct serve_pool {
     uint32_t window; /* tokens; 0: all of the sequence */
@@ -46,7 +48,9 @@ struct serve_parts {
     const char *transfer_endpoint; /* "tcp://host:port"; NULL: none */
     /* The last writes of the transfer as a JSON list; NULL: none are told. */
     void (*print_writes)(void *context, struct buf *out);
-    void *print_context;
+    /* Of the transfer; NULL: there is none. */
+    void (*read_peers)(void *context, struct serve_peer_stats *peers_out);
+    void *transfer_context;
     uint32_t pool_count;
     struct serve_pool pools[KV_LIFE_COUNT_MAX];
     struct engine_port engine;

@@ -6,7 +6,13 @@
 #include "base/mem.h"
 #include "obs/metrics.h"
 
-enum { ROUTE_COUNT = 4, KIND_COUNT = 3, ENGINE_COUNT = 40, STATE_COUNT = 4 };
+enum {
+    ROUTE_COUNT = 4,
+    KIND_COUNT = 3,
+    ENGINE_COUNT = 40,
+    STATE_COUNT = 4,
+    PEER_COUNT = 5
+};
 
 enum failure { FAIL_4XX, FAIL_429, FAIL_5XX, FAIL_COUNT };
 
@@ -21,6 +27,7 @@ struct serve_stats {
     struct obs_histogram *total[KIND_COUNT];
     struct obs_histogram *queue, *prefill, *handoff;
     struct obs_gauge *open;
+    struct obs_counter *peers[PEER_COUNT];
     struct obs_counter *engine_counters[ENGINE_COUNT];
     struct obs_gauge *engine_gauges[ENGINE_COUNT];
     /* Of as many levels and pools as the engine first told. */
@@ -107,6 +114,36 @@ static const struct engine_number engine_numbers[] = {
     GAUGE("kv_pages_leased", pages_leased, "KV pages under a transfer."),
     GAUGE("kv_pages_used", pages_used, "KV pages of running requests."),
 };
+
+/* The transfer's, likewise. */
+static const struct {
+    const char *name, *help;
+    size_t offset;
+} peer_numbers[PEER_COUNT] = {
+    {"baton_transfer_peers_refused_total",
+     "Peers whose model, layout or version does not fit.",
+     offsetof(struct serve_peer_stats, refused)},
+    {"baton_transfer_peers_denied_total",
+     "Peers whose internal key is not ours.",
+     offsetof(struct serve_peer_stats, denied)},
+    {"baton_transfer_strangers_cut_total",
+     "Connections cut off that never said who they are.",
+     offsetof(struct serve_peer_stats, strangers_cut)},
+    {"baton_transfer_connections_dropped_total",
+     "Connections of peers ended for what they said, or for silence.",
+     offsetof(struct serve_peer_stats, connections_dropped)},
+    {"baton_transfer_frames_dropped_total",
+     "Messages without effect: too late, or of another life.",
+     offsetof(struct serve_peer_stats, frames_dropped)},
+};
+
+static void make_peers(struct serve_stats *stats)
+{
+    for (size_t i = 0; i < PEER_COUNT; i++) {
+        stats->peers[i] = obs_counter_create(
+            stats->metrics, peer_numbers[i].name, NULL, peer_numbers[i].help);
+    }
+}
 
 static void make_engine(struct serve_stats *stats)
 {
@@ -211,6 +248,7 @@ struct serve_stats *serve_stats_create(void)
     make_counters(stats);
     make_histograms(stats);
     make_engine(stats);
+    make_peers(stats);
     return stats;
 }
 
@@ -333,7 +371,8 @@ static void set_pools(struct serve_stats *stats,
 }
 
 void serve_stats_print(struct serve_stats *stats, uint32_t open_count,
-                       const struct engine_stats *engine, struct buf *out)
+                       const struct engine_stats *engine,
+                       const struct serve_peer_stats *peers, struct buf *out)
 {
     size_t count = sizeof(engine_numbers) / sizeof(engine_numbers[0]);
     for (size_t i = 0; i < count; i++) {
@@ -345,6 +384,12 @@ void serve_stats_print(struct serve_stats *stats, uint32_t open_count,
         } else {
             obs_counter_set(stats->engine_counters[i], value);
         }
+    }
+    for (size_t i = 0; i < PEER_COUNT; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)peers + peer_numbers[i].offset,
+               sizeof(value));
+        obs_counter_set(stats->peers[i], value);
     }
     set_pools(stats, engine);
     obs_gauge_set(stats->open, open_count);

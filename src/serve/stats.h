@@ -29,6 +29,15 @@ struct serve_stats_end {
 void serve_stats_add_end(struct serve_stats *stats,
                          const struct serve_stats_end *end);
 
-/* Prometheus text. `engine` is a fresh copy of the engine's counters. */
+/* What came to the transfer port that was no good, since start. */
+struct serve_peer_stats {
+    uint64_t refused; /* models, layouts or versions that differ */
+    uint64_t denied; /* internal keys that differ */
+    uint64_t strangers_cut; /* never said who they are */
+    uint64_t connections_dropped, frames_dropped; /* of peers */
+};
+
+/* Prometheus text. `engine` and `peers` are fresh copies of the counters. */
 void serve_stats_print(struct serve_stats *stats, uint32_t open_count,
-                       const struct engine_stats *engine, struct buf *out);
+                       const struct engine_stats *engine,
+                       const struct serve_peer_stats *peers, struct buf *out);

@@ -22,8 +22,9 @@ static void print(struct serve_stats *stats, struct buf *out)
         .pools = {{{.total = 9, .free = 4, .used = 3, .evictable = 2}},
                   {{.total = 6, .free = 6}}},
     };
+    const struct serve_peer_stats peers = {21, 22, 23, 24, 25};
     buf_reset(out);
-    serve_stats_print(stats, 3, &engine, out);
+    serve_stats_print(stats, 3, &engine, &peers, out);
 }
 
 static void has(const struct buf *out, const char *line)
@@ -103,6 +104,11 @@ static void events_move_their_numbers(void **state)
     has(&out, "baton_engine_waiting 2");
     has(&out, "baton_engine_replayed_tokens_total 11");
     has(&out, "baton_kv_pages_offloaded_total 12");
+    has(&out, "baton_transfer_peers_refused_total 21");
+    has(&out, "baton_transfer_peers_denied_total 22");
+    has(&out, "baton_transfer_strangers_cut_total 23");
+    has(&out, "baton_transfer_connections_dropped_total 24");
+    has(&out, "baton_transfer_frames_dropped_total 25");
     has(&out, "{level=\"0\",pool=\"0\",state=\"evictable\"} 2\n");
     has(&out, "{level=\"1\",pool=\"0\",state=\"free\"} 6\n");
     serve_stats_destroy(stats);
