@@ -164,6 +164,9 @@ enum err node_model_file_open(const struct config_worker *config,
     if (code == OK) {
         code = open_model(config, why, &file);
     }
+    if (code == OK) {
+        node_marks_take(file.gguf, &file.marks);
+    }
     if (code != OK) {
         node_model_file_close(&file);
         name_file(config->model, why);

@@ -4,6 +4,7 @@
 #include "config/worker.h"
 #include "model/model.h"
 #include "node/limits.h"
+#include "node/marks.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
@@ -14,6 +15,7 @@ struct node_model_file {
     char chat_why[384];
     struct model *model;
     struct node_limits limits;
+    struct node_marks marks;
     char name[256]; /* file stem */
     char general_name[256]; /* "" when the file has none */
 };

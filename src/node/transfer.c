@@ -1,5 +1,7 @@
 #include "node/transfer.h"
 
+#include <string.h>
+
 #include "io/allow.h"
 #include "io/loop.h"
 #include "io/thread.h"
@@ -33,6 +35,9 @@ static struct transfer_options options_of(const struct config_worker *config,
     node_pools_bounce(&file->limits, &options.bounce.offset,
                       &options.bounce.size);
     options.bounce.is_forced = config->bounce_forced;
+    const struct node_marks *marks = &file->marks;
+    memcpy(options.marks.model, marks->model, sizeof(marks->model));
+    memcpy(options.marks.tokenizer, marks->tokenizer, sizeof(marks->tokenizer));
     for (uint32_t i = 0; i < shape->life_count; i++) {
         options.groups[i] =
             (struct transfer_group){.pool = views[i], .life = shape->lives[i]};

@@ -228,6 +228,8 @@ static enum err set_ready(struct worker *worker, struct why *why)
         .model_name = worker->file.name,
         .general_name = worker->file.general_name,
         .vocab_size = worker->file.model->info.vocab_size,
+        .model_mark = worker->file.marks.model_text,
+        .tokenizer_mark = worker->file.marks.tokenizer_text,
         .max_seq = limits->max_seq,
         .incarnation = worker->incarnation,
         .transfer_endpoint = worker->transfer.transfer == NULL

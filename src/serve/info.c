@@ -132,6 +132,13 @@ static void add_cache(const struct serve *serve, struct buf *out)
     buf_add_byte(out, ']');
 }
 
+static void add_mark(const char *name, const char *mark, struct buf *out)
+{
+    if (mark != NULL) {
+        buf_printf(out, ",\"%s\":\"%s\"", name, mark);
+    }
+}
+
 static void add_handoff(const struct serve *serve, struct buf *out)
 {
     buf_add_string(out, ",\"hand_off\":true,\"disaggregated_params\":{"
@@ -159,6 +166,8 @@ void serve_info_server(struct serve *serve, struct http_exchange *exchange)
                serve->parts.max_seq, serve->parts.vocab_size);
     buf_add_string(out, ",\"accepts_msgpack\":false,\"version\":");
     buf_add_json_string(out, span_of_string(serve->options.version));
+    add_mark("model_mark", serve->parts.model_mark, out);
+    add_mark("tokenizer_mark", serve->parts.tokenizer_mark, out);
     add_cache(serve, out);
     add_handoff(serve, out);
     buf_add_byte(out, '}');

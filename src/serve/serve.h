@@ -42,6 +42,9 @@ struct serve_parts {
     const char *chat_why;
     const char *model_name; /* file stem */
     const char *general_name; /* "" when the file has none */
+    /* In hex, by which others know the same model and tokenizer; NULL: not
+     * told. */
+    const char *model_mark, *tokenizer_mark;
     uint32_t vocab_size;
     uint32_t max_seq; /* tokens of prompt and answer together */
     uint64_t incarnation;

@@ -70,8 +70,11 @@ enum err hello_init(struct hello *hello, const struct transfer_options *options,
     if (err) {
         return err;
     }
+    hello->marks = options->marks;
     struct wire_rank_info *info = &hello->info;
     *info = (struct wire_rank_info){
+        .model_mark = span_of(hello->marks.model, WIRE_MARK_SIZE),
+        .tokenizer_mark = span_of(hello->marks.tokenizer, WIRE_MARK_SIZE),
         .incarnation = options->incarnation,
         .instance_size = 1,
         .tp_size = 1,

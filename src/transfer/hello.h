@@ -7,9 +7,10 @@
 
 struct hello {
     struct transfer_identity identity;
+    struct transfer_marks marks; /* what info points to */
     struct wire_rank_info info; /* without the memory's address */
     struct buf blob; /* the memory's address */
-    struct buf layers[TRANSFER_GROUP_COUNT_MAX]; /* what info points to */
+    struct buf layers[TRANSFER_GROUP_COUNT_MAX]; /* likewise */
 };
 
 MUST_USE enum err hello_init(struct hello *hello,

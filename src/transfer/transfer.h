@@ -39,6 +39,11 @@ struct transfer_group {
                                told, and then not compared with the peer's */
 };
 
+/* By what two workers know that they hold the same model and tokenizer. */
+struct transfer_marks {
+    uint8_t model[32], tokenizer[32];
+};
+
 /* A part of the memory, outside the pools, through which writes of many tiny
  * pieces go packed (transfer/bounce.h). */
 struct transfer_bounce_options {
@@ -59,6 +64,7 @@ struct transfer_options {
     uint32_t group_count; /* 1 .. TRANSFER_GROUP_COUNT_MAX */
     struct transfer_group groups[TRANSFER_GROUP_COUNT_MAX];
     struct transfer_bounce_options bounce;
+    struct transfer_marks marks; /* peers must have the same */
     uint64_t incarnation; /* random, not 0, the same for the backend */
     /* That all instances hold, proven by both ends of each control connection;
      * empty: none, which is proven too. The caller's, outlives the transfer. */

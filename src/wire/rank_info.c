@@ -36,6 +36,8 @@ static const struct wire_field fields[] = {
     TEXT(backend_config),
     FIELD(BYTES, backend_blob, WIRE_RANK_BLOB_SIZE_MAX),
     TEXT(lane),
+    FIELD(BYTES, model_mark, WIRE_MARK_SIZE),
+    FIELD(BYTES, tokenizer_mark, WIRE_MARK_SIZE),
     FIELD(U64, memory_bytes, 0),
     FIELD(U64, bounce_offset, 0),
     FIELD(U64, bounce_bytes, 0),
@@ -113,6 +115,17 @@ static enum err read_group(struct span *input, uint64_t memory_bytes,
     return err ? err : check_group(group_out, memory_bytes, why);
 }
 
+static enum err check_marks(const struct wire_rank_info *info, struct why *why)
+{
+    const char *bad = info->model_mark.size != WIRE_MARK_SIZE ? "model_mark"
+                      : info->tokenizer_mark.size != WIRE_MARK_SIZE
+                          ? "tokenizer_mark"
+                          : NULL;
+    return bad == NULL ? OK
+                       : why_say(why, ERR_INVALID, "%s: not %d bytes", bad,
+                                 WIRE_MARK_SIZE);
+}
+
 static enum err check_bounce(const struct wire_rank_info *info, struct why *why)
 {
     bool is_inside =
@@ -160,6 +173,7 @@ enum err wire_rank_info_decode(struct span body, struct why *why,
     enum err err = wire_fields_decode(fields, FIELD_COUNT, body, why, &whole,
                                       sizeof(whole));
     err = err ? err : read_groups(whole.groups, &whole.info, why);
+    err = err ? err : check_marks(&whole.info, why);
     err = err ? err : check_bounce(&whole.info, why);
     if (err) {
         return why_prefix(why, err, "rank info");
@@ -326,12 +340,38 @@ static enum err compare_text(const char *name, const char *sender,
     return OK;
 }
 
+static uint64_t first_bytes(struct span mark)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < 8; i++) {
+        value = value << 8 | (i < mark.size ? mark.data[i] : 0);
+    }
+    return value;
+}
+
+static enum err compare_mark(const char *name, struct span sender,
+                             struct span receiver, struct why *why)
+{
+    return span_equals(sender, receiver)
+               ? OK
+               : why_say(why, ERR_UNSUPPORTED,
+                         "%s: %016llx at the sender, %016llx at the receiver",
+                         name, (unsigned long long)first_bytes(sender),
+                         (unsigned long long)first_bytes(receiver));
+}
+
 enum err wire_rank_info_compare(const struct wire_rank_info *sender,
                                 const struct wire_rank_info *receiver,
                                 struct why *why)
 {
-    enum err err =
-        compare_text("backend", sender->backend, receiver->backend, why);
+    enum err err = compare_mark("model_mark", sender->model_mark,
+                                receiver->model_mark, why);
+    err = err ? err
+              : compare_mark("tokenizer_mark", sender->tokenizer_mark,
+                             receiver->tokenizer_mark, why);
+    err =
+        err ? err
+            : compare_text("backend", sender->backend, receiver->backend, why);
     err = err ? err
               : compare_text("backend_config", sender->backend_config,
                              receiver->backend_config, why);

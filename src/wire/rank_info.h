@@ -17,7 +17,11 @@
 #include "base/span.h"
 #include "wire/frame.h"
 
-enum { WIRE_RANK_BLOB_SIZE_MAX = 16384, WIRE_LAYER_COUNT_MAX = 4096 };
+enum {
+    WIRE_RANK_BLOB_SIZE_MAX = 16384,
+    WIRE_LAYER_COUNT_MAX = 4096,
+    WIRE_MARK_SIZE = 32
+};
 
 struct wire_group {
     uint32_t window, sink_tokens; /* 0: all tokens stay */
@@ -46,6 +50,9 @@ struct wire_rank_info {
     struct span backend_blob; /* empty when the memory is not offered */
     char lane[32]; /* by what the memory was reached; "" in a hello */
 
+    /* Digests of model and tokenizer, WIRE_MARK_SIZE bytes each (node/marks). */
+    struct span model_mark, tokenizer_mark;
+
     uint64_t memory_bytes; /* of which the blob tells */
     /* The arena in it (wire/bounce.h), and the largest chunk it takes; 0: there
      * is none. */
@@ -56,7 +63,8 @@ struct wire_rank_info {
 };
 
 void wire_rank_info_encode(const struct wire_rank_info *info, struct buf *out);
-/* ERR_CORRUPT; ERR_INVALID names the field, also of a group that does not lie
+/* ERR_CORRUPT; ERR_INVALID names the field, also of a mark of another size, or
+ * of a group that does not lie
  * inside the memory, has no page or tokens, or other blocks than group 0. */
 MUST_USE enum err wire_rank_info_decode(struct span body, struct why *why,
                                         struct wire_rank_info *info_out);
@@ -69,7 +77,8 @@ bool wire_rank_info_pair_groups(const struct wire_rank_info *a,
                                 uint8_t b_of_a_out[WIRE_GROUP_COUNT_MAX]);
 
 /* May these two exchange pages (transfer.md 4.5, 4.6)? ERR_UNSUPPORTED names
- * the first field that does not fit and both its values. Of tokens_per_block
+ * the first field that does not fit and both its values; the marks come first,
+ * and of them the first eight bytes. Of tokens_per_block
  * one is a multiple of the other; pages are then as large as each side's layout
  * needs, else equal. */
 MUST_USE enum err wire_rank_info_compare(const struct wire_rank_info *sender,

@@ -65,6 +65,25 @@ static void differences_are_named(void **state)
     expect_refused(&theirs, false, "backend_config");
 }
 
+/* Another model, or another tokenizer, differ before all else; both values are
+ * told, by their beginning. [transfer T64] */
+static void other_models_are_refused(void **state)
+{
+    (void)state;
+    struct wire_rank_info theirs = hello.info;
+    static const uint8_t mark[WIRE_MARK_SIZE] = {0xab, 0xcd, 1};
+    snprintf(theirs.backend_config, sizeof(theirs.backend_config), "odd");
+    theirs.model_mark = span_of(mark, sizeof(mark));
+    expect_refused(&theirs, true,
+                   "model_mark: abcd010000000000 at the sender, "
+                   "0000000000000000 at the receiver");
+    theirs.model_mark = hello.info.model_mark;
+    theirs.tokenizer_mark = span_of(mark, sizeof(mark));
+    expect_refused(&theirs, false,
+                   "tokenizer_mark: 0000000000000000 at the sender, "
+                   "abcd010000000000 at the receiver");
+}
+
 /* Blocks of twice the tokens, in pages that hold them, are fine both ways. */
 static void larger_blocks_are_taken(void **state)
 {
@@ -98,6 +117,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_like_us_is_taken, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(differences_are_named, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(other_models_are_refused, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(larger_blocks_are_taken, set_up,
                                         tear_down),

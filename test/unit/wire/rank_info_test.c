@@ -11,6 +11,8 @@
 
 #include "wire/rank_info.h"
 
+static const uint8_t MARK[] = "what a digest of a model might be like";
+
 static struct wire_rank_info example(void)
 {
     return (struct wire_rank_info){
@@ -28,6 +30,8 @@ static struct wire_rank_info example(void)
         .backend_config = "c",
         .backend_blob = span_of_string("blob"),
         .lane = "sysv",
+        .model_mark = span_of(MARK, WIRE_MARK_SIZE),
+        .tokenizer_mark = span_of(MARK + 8, WIRE_MARK_SIZE),
         .memory_bytes = 9 * 4096 + 7 * 512 + 8192,
         .bounce_offset = 9 * 4096 + 7 * 512,
         .bounce_bytes = 8192,
@@ -206,7 +210,7 @@ static void expect_bad(const struct wire_rank_info *info, const char *words)
 }
 
 /* Groups that do not lie in the memory, by one byte or by a sum that overflows,
- * that have no pages or tokens, or a list of another length: named. */
+ * that have no pages or tokens, a list of another length, or a mark: named. */
 static void groups_outside_the_memory_are_refused(void **state)
 {
     (void)state;
@@ -241,6 +245,12 @@ static void groups_outside_the_memory_are_refused(void **state)
     expect_bad(&bad, "bounce_bytes");
     bad.bounce_chunk_bytes = 0;
     expect_bad(&bad, "bounce_bytes");
+    bad = example();
+    bad.model_mark.size--;
+    expect_bad(&bad, "model_mark: not 32 bytes");
+    bad = example();
+    bad.tokenizer_mark = span_of(NULL, 0);
+    expect_bad(&bad, "tokenizer_mark: not 32 bytes");
     bad = example();
     bad.group_count = 0;
     expect_bad(&bad, "groups: not a short array");
