@@ -8,6 +8,8 @@
 
 #include "base/buf.h"
 
+static const uint64_t MINUTE_NS = 60000000000u;
+
 static struct {
     enum log_level level;
     enum log_format format;
@@ -72,16 +74,11 @@ static void add_json_line(struct buf *line, enum log_level level,
     buf_add_byte(line, '}');
 }
 
-void log_line(enum log_level level, const char *part, const char *format, ...)
+static void write_line(enum log_level level, const char *part,
+                       const char *format, va_list args)
 {
-    if (!log_is_on(level)) {
-        return;
-    }
     char message[1024];
-    va_list args;
-    va_start(args, format);
     vsnprintf(message, sizeof(message), format, args);
-    va_end(args);
     struct buf line;
     buf_init(&line, 16384);
     if (settings.format == LOG_JSON) {
@@ -95,4 +92,56 @@ void log_line(enum log_level level, const char *part, const char *format, ...)
     ssize_t written = write(STDERR_FILENO, line.data, line.size);
     (void)written;
     buf_finish(&line);
+}
+
+void log_line(enum log_level level, const char *part, const char *format, ...)
+{
+    if (log_is_on(level)) {
+        va_list args;
+        va_start(args, format);
+        write_line(level, part, format, args);
+        va_end(args);
+    }
+}
+
+/* Two threads at the same moment may let a line too many pass: no harm. */
+bool log_gate_pass(struct log_gate *gate, uint64_t now_ns,
+                   uint64_t *left_out_out)
+{
+    if (gate->count == 0 || now_ns - gate->begun_ns >= MINUTE_NS) {
+        gate->begun_ns = now_ns;
+        gate->count = 0;
+    }
+    if (gate->count >= LOG_RARE_MAX) {
+        gate->left_out++;
+        return false;
+    }
+    gate->count++;
+    *left_out_out = gate->left_out;
+    gate->left_out = 0;
+    return true;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void log_rare_line(struct log_gate *gate, enum log_level level,
+                   const char *part, const char *format, ...)
+{
+    uint64_t left_out = 0;
+    if (!log_is_on(level) || !log_gate_pass(gate, now_ns(), &left_out)) {
+        return;
+    }
+    if (left_out > 0) {
+        log_line(level, part, "%llu lines like the next one were left out",
+                 (unsigned long long)left_out);
+    }
+    va_list args;
+    va_start(args, format);
+    write_line(level, part, format, args);
+    va_end(args);
 }

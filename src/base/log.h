@@ -6,6 +6,7 @@
  * holds a prompt, generated text, an opaque state or a key. Control characters
  * in arguments are escaped. */
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -33,3 +34,29 @@ void log_line(enum log_level level, const char *part, const char *format, ...)
 #define log_info(part, ...) log_line(LOG_INFO, part, __VA_ARGS__)
 #define log_warn(part, ...) log_line(LOG_WARN, part, __VA_ARGS__)
 #define log_error(part, ...) log_line(LOG_ERROR, part, __VA_ARGS__)
+
+/* For what others can bring about as often as they like: of one place in the code
+ * at most LOG_RARE_MAX lines a minute, and the first one after that minute is
+ * preceded by a line that says how many were left out. */
+enum { LOG_RARE_MAX = 10 };
+
+/* Open, a static of each place, zero at first; any thread. */
+struct log_gate {
+    _Atomic uint64_t begun_ns; /* of its minute; private, as all */
+    _Atomic uint32_t count;
+    _Atomic uint64_t left_out;
+};
+/* May a line be written now? True: `left_out_out` lines before it were not. */
+bool log_gate_pass(struct log_gate *gate, uint64_t now_ns,
+                   uint64_t *left_out_out);
+void log_rare_line(struct log_gate *gate, enum log_level level,
+                   const char *part, const char *format, ...) PRINTF_LIKE(4, 5);
+
+#define log_rare(level, part, ...)                               \
+    do {                                                         \
+        static struct log_gate log_gate_here;                    \
+        log_rare_line(&log_gate_here, level, part, __VA_ARGS__); \
+    } while (0)
+#define log_info_rare(part, ...) log_rare(LOG_INFO, part, __VA_ARGS__)
+#define log_warn_rare(part, ...) log_rare(LOG_WARN, part, __VA_ARGS__)
+#define log_error_rare(part, ...) log_rare(LOG_ERROR, part, __VA_ARGS__)

@@ -454,8 +454,9 @@ static void on_limit(void *context)
                        (struct http_refusal){408, "the request took too long"});
     } else if (io_stream_pending(exchange->stream) > 0) {
         if (is_stalled(exchange)) {
-            log_info("http", "a client that took nothing for %d s is cut off",
-                     (int)(STALL_NS / 1000000000u));
+            log_info_rare("http",
+                          "a client that took nothing for %d s is cut off",
+                          (int)(STALL_NS / 1000000000u));
             http_connection_cut(exchange);
         } else {
             io_timer_start(exchange->timer, STALL_NS);

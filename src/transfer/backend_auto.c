@@ -159,8 +159,8 @@ static enum err open_inner(struct body *body, const struct parts *parts,
     if (!err || err == ERR_INVALID) {
         return err ? why_say(why, err, "%s", near_why.text) : OK;
     }
-    log_info("transfer", "a peer is reached by %s: %s",
-             transfer_backend_name(body->far), near_why.text);
+    log_info_rare("transfer", "a peer is reached by %s: %s",
+                  transfer_backend_name(body->far), near_why.text);
     err = transfer_backend_peer_open(body->far, parts->far, pool_size, why,
                                      inner_out);
     return err ? why_prefix(why, err, "%.120s; and", near_why.text) : OK;

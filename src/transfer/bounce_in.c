@@ -121,8 +121,9 @@ bool bounce_receive_event(struct bounce *bounce,
             add_ack(bounce, action);
             break;
         case BOUNCE_EXPIRED:
-            log_warn("transfer", "rid %lld: its sender lets granted memory lie",
-                     (long long)bounce->receive.flows[action->flow].key.rid);
+            log_warn_rare(
+                "transfer", "rid %lld: its sender lets granted memory lie",
+                (long long)bounce->receive.flows[action->flow].key.rid);
             break;
         }
     }
@@ -234,8 +235,9 @@ bool bounce_scatter_some(struct bounce *bounce, uint64_t now)
     const struct bounce_in_chunk *chunk =
         chunk_of(bounce, scatter->flow, scatter->slot);
     if (step == STEP_BROKEN) {
-        log_error("transfer", "rid %lld: a chunk is not what its sender said",
-                  (long long)key.rid);
+        log_error_rare("transfer",
+                       "rid %lld: a chunk is not what its sender said",
+                       (long long)key.rid);
         bounce->options.on_broken(bounce->options.context, &key, now);
         end_flow(bounce, scatter->flow, BOUNCE_RECEIVE_RECLAIM, now);
     } else if (chunk->state == BOUNCE_IN_SCATTERING) {

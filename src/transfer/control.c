@@ -94,8 +94,8 @@ void control_drop(struct link *link, const char *format, ...)
     vsnprintf(link->text, sizeof(link->text), format, arguments);
     va_end(arguments);
     link->control->options.stats->connections_dropped++;
-    log_warn("transfer", "peer %s dropped: %s", io_stream_peer(link->stream),
-             link->text);
+    log_warn_rare("transfer", "peer %s dropped: %s",
+                  io_stream_peer(link->stream), link->text);
     control_close(link, false);
 }
 
@@ -244,8 +244,8 @@ static void on_close(void *context, enum err reason, const char *text)
                  reason ? text : "closed");
     }
     if (reason) {
-        log_info("transfer", "peer %s: connection ended: %s",
-                 link->is_outgoing ? link->endpoint : "(receiver)", text);
+        log_info_rare("transfer", "peer %s: connection ended: %s",
+                      link->is_outgoing ? link->endpoint : "(receiver)", text);
     }
     link->is_closing = true;
     control_move(link, PEER_LOSE);

@@ -28,8 +28,8 @@ void control_refuse(struct link *link, uint64_t *counter, const struct why *why)
     (*counter)++;
     link->is_refused = true;
     snprintf(link->text, sizeof(link->text), "%s", why->text);
-    log_warn("transfer", "peer %s refused: %s", io_stream_peer(link->stream),
-             why->text);
+    log_warn_rare("transfer", "peer %s refused: %s",
+                  io_stream_peer(link->stream), why->text);
     buf_reset(&control->body);
     wire_refusal_encode(why, &control->body);
     if (!control_send(link, WIRE_REFUSED, 0, 0, buf_span(&control->body))) {
@@ -145,8 +145,8 @@ static void on_refused(struct link *link, struct span body)
     control_move(link, PEER_REFUSE);
     link->is_refused = true;
     snprintf(link->text, sizeof(link->text), "%s", why.text);
-    log_warn("transfer", "peer %s refuses us: %s", io_stream_peer(link->stream),
-             why.text);
+    log_warn_rare("transfer", "peer %s refuses us: %s",
+                  io_stream_peer(link->stream), why.text);
     control_close(link, false);
 }
 

@@ -104,8 +104,8 @@ static void on_result(struct receive_side *side, struct link *link,
         return;
     }
     if (is_odd) {
-        log_warn("transfer", "rid %lld: result with an unknown code",
-                 (long long)result.prefix.rid);
+        log_warn_rare("transfer", "rid %lld: result with an unknown code",
+                      (long long)result.prefix.rid);
     }
     side->options.stats->received_slices +=
         result.prefix.code == WIRE_RESULT_SUCCESS;

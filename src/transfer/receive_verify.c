@@ -62,11 +62,11 @@ static void verify_some(struct receive_side *side, struct receive_slot *slot,
         event.is_right =
             is_right(slot, pool, &slot->session.groups[group], index);
         if (!event.is_right) {
-            log_error("transfer",
-                      "rid %lld: digest of block %u of life cycle %u is wrong "
-                      "(blocks of %u tokens)",
-                      (long long)slot->session.rid, index, group,
-                      slot->part_tokens);
+            log_error_rare(
+                "transfer",
+                "rid %lld: digest of block %u of life cycle %u is wrong "
+                "(blocks of %u tokens)",
+                (long long)slot->session.rid, index, group, slot->part_tokens);
         }
         checked += pool->page_bytes / slot->session.groups[group].block_parts;
         has_next = find_next(slot);

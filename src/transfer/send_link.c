@@ -108,8 +108,8 @@ static void on_request(struct send_side *side, struct link *link,
         cause = why.text[0] != 0 ? why.text : err_name(err);
     }
     if (cause != NULL) {
-        log_info("transfer", "rid %lld cannot be pulled: %s",
-                 (long long)header->rid, cause);
+        log_info_rare("transfer", "rid %lld cannot be pulled: %s",
+                      (long long)header->rid, cause);
         send_side_abort(side, link, header->rid, header->attempt,
                         receiver_slice, reason);
         return;

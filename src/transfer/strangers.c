@@ -78,8 +78,8 @@ static void cut(struct stranger *stranger, const char *text)
 {
     if (!stranger->is_closing) {
         stranger->all->options.stats->strangers_cut++;
-        log_warn("transfer", "stranger %s cut off: %s",
-                 io_stream_peer(stranger->stream), text);
+        log_warn_rare("transfer", "stranger %s cut off: %s",
+                      io_stream_peer(stranger->stream), text);
     }
     leave(stranger);
 }
@@ -108,8 +108,8 @@ static void refuse(struct stranger *stranger, uint64_t *counter,
 {
     struct buf *body = &stranger->all->body;
     (*counter)++;
-    log_warn("transfer", "peer %s refused: %s",
-             io_stream_peer(stranger->stream), why->text);
+    log_warn_rare("transfer", "peer %s refused: %s",
+                  io_stream_peer(stranger->stream), why->text);
     buf_reset(body);
     wire_refusal_encode(why, body);
     if (say(stranger, WIRE_REFUSED, buf_span(body))) {
@@ -187,8 +187,8 @@ static void on_refused(struct stranger *stranger, struct span body)
     struct why why;
     wire_refusal_decode(body, &why);
     stranger->all->options.stats->peers_denied++;
-    log_warn("transfer", "peer %s refuses us: %s",
-             io_stream_peer(stranger->stream), why.text);
+    log_warn_rare("transfer", "peer %s refuses us: %s",
+                  io_stream_peer(stranger->stream), why.text);
     leave(stranger);
 }
 

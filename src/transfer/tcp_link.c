@@ -67,8 +67,8 @@ void tcp_link_break(struct tcp_link *link, const char *text)
         return;
     }
     if (text != NULL) {
-        log_warn("transfer", "data connection %s %s: %s",
-                 link->peer != NULL ? "to" : "from", link->name, text);
+        log_warn_rare("transfer", "data connection %s %s: %s",
+                      link->peer != NULL ? "to" : "from", link->name, text);
     }
     link->state = TCP_LINK_DEAD;
     io_poller_remove(link->body->poller, link->fd);
@@ -131,8 +131,9 @@ static void welcome(struct tcp_body *body, int fd)
     bool is_full = body->incoming_count >= TCP_INCOMING_MAX ||
                    body->link_count >= TCP_LINK_COUNT_MAX;
     if (is_full || add_link(body, fd, NULL, &link)) {
-        log_warn("transfer", "%u data connections already: one more refused",
-                 body->incoming_count);
+        log_warn_rare("transfer",
+                      "%u data connections already: one more refused",
+                      body->incoming_count);
         io_socket_reset(fd);
         return;
     }
@@ -147,7 +148,7 @@ static void welcome(struct tcp_body *body, int fd)
 
 static void rest(struct tcp_body *body)
 {
-    log_warn("transfer", "cannot accept data connections for a while");
+    log_warn_rare("transfer", "cannot accept data connections for a while");
     io_poller_remove(body->poller, body->listener);
     body->is_resting = true;
     body->rest_ns = io_clock_now_ns() + REST_NS;

@@ -55,6 +55,77 @@ static void json_line_is_valid(void **state)
                                 "\"message\":\"a\\nb \\\"c\\u001b\\\"\"}\n"));
 }
 
+static uint32_t lines_of(const char *text)
+{
+    uint32_t count = 0;
+    for (; *text != 0; text++) {
+        count += *text == '\n';
+    }
+    return count;
+}
+
+static void write_many(void)
+{
+    for (int i = 0; i < 1000; i++) {
+        log_warn_rare("x", "stranger %d", i);
+    }
+    log_warn_rare("x", "another place");
+}
+
+/* Ten of a thousand; another place has a count of its own. */
+static void rare_lines_are_few(void **state)
+{
+    (void)state;
+    log_setup(&(struct log_options){.level = LOG_INFO});
+    const char *got = captured(write_many);
+    assert_int_equal(lines_of(got), LOG_RARE_MAX + 1);
+    assert_non_null(strstr(got, "stranger 9\n"));
+    assert_null(strstr(got, "stranger 10\n"));
+    assert_non_null(strstr(got, "another place\n"));
+}
+
+/* After its minute a gate opens again and tells what it left out, once. */
+static void a_gate_counts_what_it_leaves_out(void **state)
+{
+    (void)state;
+    struct log_gate gate = {0};
+    const uint64_t minute = 60000000000u;
+    uint64_t left_out = 7;
+    for (int i = 0; i < LOG_RARE_MAX; i++) {
+        assert_true(log_gate_pass(&gate, 5 + (uint64_t)i, &left_out));
+        assert_int_equal(left_out, 0);
+    }
+    for (int i = 0; i < 30; i++) {
+        assert_false(log_gate_pass(&gate, minute + 4, &left_out));
+    }
+    assert_true(log_gate_pass(&gate, minute + 5, &left_out));
+    assert_int_equal(left_out, 30);
+    assert_true(log_gate_pass(&gate, minute + 6, &left_out));
+    assert_int_equal(left_out, 0);
+}
+
+static void left_behind(void)
+{
+    static struct log_gate gate;
+    uint64_t unused, long_ago = 0 - (uint64_t)120000000000u;
+    for (int i = 0; i < 40; i++) {
+        IGNORE(log_gate_pass(&gate, long_ago, &unused));
+    }
+    log_rare_line(&gate, LOG_WARN, "x", "the next");
+}
+
+/* The line that says so comes before the next one. */
+static void what_was_left_out_is_told(void **state)
+{
+    (void)state;
+    log_setup(&(struct log_options){.level = LOG_INFO});
+    const char *got = captured(left_behind);
+    assert_int_equal(lines_of(got), 2);
+    const char *told = strstr(got, "x: 30 lines like the next one were left");
+    assert_non_null(told);
+    assert_non_null(strstr(told, "x: the next\n"));
+}
+
 static void write_all_levels(void)
 {
     log_debug("x", "d");
@@ -94,6 +165,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_line_is_one_line),
         cmocka_unit_test(json_line_is_valid),
+        cmocka_unit_test(rare_lines_are_few),
+        cmocka_unit_test(a_gate_counts_what_it_leaves_out),
+        cmocka_unit_test(what_was_left_out_is_told),
         cmocka_unit_test(level_is_a_floor),
         cmocka_unit_test(long_line_is_cut),
     };
