@@ -235,10 +235,24 @@ static void on_open(void *context)
     control_greet(link);
 }
 
+static void end_link(struct link *link)
+{
+    struct control *control = link->control;
+    link->is_closing = true;
+    control_move(link, PEER_LOSE);
+    control->options.handler->on_end(control->options.context, link);
+    if (link->backend_peer != NULL) {
+        transfer_backend_peer_close(link->backend_peer);
+    }
+    give_link(link);
+}
+
 static void on_close(void *context, enum err reason, const char *text)
 {
     struct link *link = context;
-    struct control *control = link->control;
+    if (control_will_come_again(link, reason)) {
+        return;
+    }
     if (link->text[0] == 0) {
         snprintf(link->text, sizeof(link->text), "%s",
                  reason ? text : "closed");
@@ -247,13 +261,7 @@ static void on_close(void *context, enum err reason, const char *text)
         log_info_rare("transfer", "peer %s: connection ended: %s",
                       link->is_outgoing ? link->endpoint : "(receiver)", text);
     }
-    link->is_closing = true;
-    control_move(link, PEER_LOSE);
-    control->options.handler->on_end(control->options.context, link);
-    if (link->backend_peer != NULL) {
-        transfer_backend_peer_close(link->backend_peer);
-    }
-    give_link(link);
+    end_link(link);
 }
 
 static const struct io_stream_handler stream_handler = {
@@ -326,6 +334,21 @@ static struct link *find_outgoing(struct control *control, const char *endpoint,
     return NULL;
 }
 
+static enum err open_stream(struct link *link, const char *endpoint,
+                            struct why *why)
+{
+    struct io_address address;
+    struct io_stream_options options = {.handler = &stream_handler,
+                                        .context = link};
+    enum err err = io_address_parse(span_of_string(endpoint), why, &address);
+    if (!err && !is_allowed(link->control, address.host)) {
+        err = why_say(why, ERR_DENIED, "host %s is not allowed", address.host);
+    }
+    return err ? err
+               : io_stream_connect(link->control->options.loop, address.host,
+                                   address.port, &options, why, &link->stream);
+}
+
 enum err control_connect(struct control *control, const char *endpoint,
                          uint64_t wanted, struct why *why,
                          struct link **link_out)
@@ -335,15 +358,6 @@ enum err control_connect(struct control *control, const char *endpoint,
         *link_out = link;
         return OK;
     }
-    struct io_address address;
-    enum err err = io_address_parse(span_of_string(endpoint), why, &address);
-    if (err) {
-        return why_prefix(why, err, "sender endpoint");
-    }
-    if (!is_allowed(control, address.host)) {
-        return why_say(why, ERR_DENIED,
-                       "sender endpoint: host %s is not allowed", address.host);
-    }
     link = take_link(control, true);
     if (link == NULL) {
         return why_say(why, ERR_FULL, "%u senders are connected already",
@@ -351,10 +365,7 @@ enum err control_connect(struct control *control, const char *endpoint,
     }
     link->wanted = wanted;
     snprintf(link->endpoint, sizeof(link->endpoint), "%s", endpoint);
-    struct io_stream_options options = {.handler = &stream_handler,
-                                        .context = link};
-    err = io_stream_connect(control->options.loop, address.host, address.port,
-                            &options, why, &link->stream);
+    enum err err = open_stream(link, endpoint, why);
     if (err) {
         give_link(link);
         return why_prefix(why, err, "sender endpoint");
@@ -365,8 +376,23 @@ enum err control_connect(struct control *control, const char *endpoint,
 
 /* -------- time -------- */
 
+static void come_again(struct link *link)
+{
+    struct why why = {{0}};
+    if (open_stream(link, link->endpoint, &why)) {
+        snprintf(link->text, sizeof(link->text), "%s", why.text);
+        end_link(link);
+    }
+}
+
 static void tick_link(struct link *link, uint64_t now, uint64_t beat_ns)
 {
+    if (link->stream == NULL) {
+        if (now >= link->retry_ns) {
+            come_again(link);
+        }
+        return;
+    }
     bool is_registered = link->state == PEER_REGISTERED;
     if (!is_registered && now - link->opened_ns > HELLO_NS_MAX) {
         control_drop(link, "no hello within 5 s");
@@ -452,7 +478,9 @@ void control_shut(struct control *control)
     strangers_shut(control->strangers);
     for (uint32_t i = 0; i < 2 * control->link_max; i++) {
         struct link *link = &control->links[i];
-        if (link->is_used) {
+        if (link->is_used && link->stream == NULL) {
+            end_link(link);
+        } else if (link->is_used) {
             link->is_closing = true;
             io_stream_close(link->stream, false);
         }

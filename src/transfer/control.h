@@ -57,7 +57,9 @@ struct link {
     char text[384]; /* why it ended */
     bool is_refused;
     /* private */
-    struct io_stream *stream;
+    struct io_stream *stream; /* NULL: it comes again at `retry_ns` */
+    uint32_t tries; /* outgoing: how often it did */
+    uint64_t retry_ns;
     struct wire_greeting greeting; /* outgoing */
     uint64_t proven; /* whose incarnation the other end has proven; 0: none */
     struct buf input;

@@ -4,6 +4,9 @@
 
 /* The opening end; who came to us is among the strangers (strangers.h). */
 
+enum { TRIES_MAX = 8 };
+static const uint64_t RETRY_NS = 20000000u;
+
 static bool has_key(const struct link *link)
 {
     return link->control->options.transfer->key.size > 0;
@@ -67,4 +70,23 @@ void control_on_greeting(struct link *link, const struct wire_header *header,
         control_drop(link, "%s before the greeting",
                      wire_type_name(header->type));
     }
+}
+
+/* The other end cut us off and has not said why: others may have crowded us out
+ * of its places for strangers. A few more tries, since somebody waits. */
+bool control_will_come_again(struct link *link, enum err reason)
+{
+    if (reason != ERR_CLOSED || !link->is_outgoing || link->is_closing ||
+        link->state != PEER_FETCHING || link->tries >= TRIES_MAX) {
+        return false;
+    }
+    control_move(link, PEER_LOSE);
+    control_move(link, PEER_FORGET);
+    buf_reset(&link->input);
+    link->stream = NULL;
+    link->proven = 0;
+    link->tries++;
+    link->retry_ns =
+        io_loop_now(link->control->options.loop) + link->tries * RETRY_NS;
+    return true;
 }

@@ -28,6 +28,9 @@ void control_greet(struct link *link);
 /* Of a link that has not proven itself yet. */
 void control_on_greeting(struct link *link, const struct wire_header *header,
                          struct span body);
+/* True: the stream that ended is forgotten, `retry_ns` says when to open
+ * another. */
+bool control_will_come_again(struct link *link, enum err reason);
 /* REGISTER or REGISTERED, with the address of our pool or without. */
 void control_send_info(struct link *link, uint16_t type, bool with_pool);
 bool control_is_hello(uint16_t type);

@@ -80,20 +80,10 @@ struct opened {
     bool has_key;
 };
 
-/* The control connects and has said its nonce. */
-static void open_all(struct opened *all, const char *key)
+static void hear_greet(struct opened *all)
 {
-    struct why why = {0};
     struct frame frame;
     struct wire_greet greet;
-    memset(all, 0, sizeof(*all));
-    open_bench(&all->bench);
-    all->bench.options.key = span_of_string(key);
-    open_door(&all->door);
-    assert_int_equal(control_connect(all->bench.control, all->door.endpoint,
-                                     THEM, &why, &all->link),
-                     OK);
-    turns(&all->bench);
     all->door.fd = accept(all->door.listener, NULL, NULL);
     assert_true(take(&all->bench, &all->door, &frame));
     assert_int_equal(frame.header.type, WIRE_GREET);
@@ -102,6 +92,21 @@ static void open_all(struct opened *all, const char *key)
     all->has_key = greet.has_key;
     all->greeting = (struct wire_greeting){US, THEM, {0}, {3}};
     memcpy(all->greeting.opener_nonce, greet.nonce, WIRE_NONCE_SIZE);
+}
+
+/* The control connects and has said its nonce. */
+static void open_all(struct opened *all, const char *key)
+{
+    struct why why = {0};
+    memset(all, 0, sizeof(*all));
+    open_bench(&all->bench);
+    all->bench.options.key = span_of_string(key);
+    open_door(&all->door);
+    assert_int_equal(control_connect(all->bench.control, all->door.endpoint,
+                                     THEM, &why, &all->link),
+                     OK);
+    turns(&all->bench);
+    hear_greet(all);
 }
 
 static void say_greeted(struct opened *all, const char *key, int wrong_bit)
@@ -204,11 +209,48 @@ static void nothing_else_is_heard_before_a_proof(void **state)
     }
 }
 
+/* Cut off before a word, the link comes again, with another nonce, and gets
+ * through; cut off each time, it ends after a while. */
+static void who_is_crowded_out_comes_again(void **state)
+{
+    (void)state;
+    for (int is_in_vain = 0; is_in_vain < 2; is_in_vain++) {
+        struct opened all;
+        uint32_t tries = 0;
+        uint8_t first[WIRE_NONCE_SIZE];
+        open_all(&all, "key");
+        memcpy(first, all.greeting.opener_nonce, WIRE_NONCE_SIZE);
+        while (all.bench.end_count == 0 && (is_in_vain || tries < 2)) {
+            close(all.door.fd);
+            turns(&all.bench);
+            control_tick(all.bench.control,
+                         io_loop_now(all.bench.loop) + 200000000u);
+            turns(&all.bench);
+            tries++;
+            if (all.bench.end_count == 0) {
+                hear_greet(&all);
+                assert_memory_not_equal(all.greeting.opener_nonce, first,
+                                        WIRE_NONCE_SIZE);
+            }
+        }
+        assert_int_equal(tries, is_in_vain ? 9 : 2);
+        if (!is_in_vain) {
+            struct frame frame;
+            say_greeted(&all, "key", -1);
+            assert_true(take(&all.bench, &all.door, &frame));
+            assert_int_equal(frame.header.type, WIRE_PROOF);
+        }
+        assert_int_equal(control_link_count(all.bench.control), !is_in_vain);
+        close_all(&all);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_offered_to_who_holds_the_key),
         cmocka_unit_test(others_are_refused_and_learn_nothing),
+        cmocka_unit_test(who_is_crowded_out_comes_again),
         cmocka_unit_test(nothing_else_is_heard_before_a_proof),
     };
     log_setup(&(struct log_options){.level = LOG_ERROR});
