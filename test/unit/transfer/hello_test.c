@@ -66,7 +66,7 @@ static void differences_are_named(void **state)
 }
 
 /* Another model, or another tokenizer, differ before all else; both values are
- * told, by their beginning. [transfer T64] */
+ * told, by their beginning. */
 static void other_models_are_refused(void **state)
 {
     (void)state;

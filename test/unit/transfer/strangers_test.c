@@ -253,7 +253,7 @@ static void who_holds_the_key_gets_through(void **state)
 }
 
 /* Another key, none where there is one, and one where there is none: refused,
- * with who lacks it. [transfer T64] */
+ * with who lacks it. */
 static void other_keys_are_refused_by_name(void **state)
 {
     (void)state;
@@ -326,7 +326,8 @@ static void old_words_and_our_own_prove_nothing(void **state)
     close_rig(&rig);
 }
 
-/* An older version, and one more peer than there is room for, are told so. */
+/* An older version, and one more peer than there is room for, are told so.
+ * [transfer T89] */
 static void refusals_name_their_cause(void **state)
 {
     (void)state;
@@ -352,7 +353,7 @@ static void refusals_name_their_cause(void **state)
 }
 
 /* Bytes of no protocol, frames out of turn, a frame that would be long, a body
- * that is none: each ends its connection at once. [transfer T37] */
+ * that is none: each ends its connection at once. */
 static void strange_words_end_their_connection(void **state)
 {
     (void)state;
@@ -385,7 +386,7 @@ static void strange_words_end_their_connection(void **state)
 
 /* More than there are places for, who say nothing or only half: the oldest make
  * room, one with the key gets through among them, and once their time is over
- * none is left. [transfer T65] */
+ * none is left. */
 static void a_crowd_is_bounded_and_keeps_no_peer_out(void **state)
 {
     (void)state;
