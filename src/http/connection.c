@@ -51,6 +51,20 @@ static void unlink_connection(struct http_server *server,
     server->connection_count--;
 }
 
+static void welcome(struct http_server *server, struct http_exchange *exchange)
+{
+    struct http_exchange *oldest =
+        http_newcomers_add(&server->newcomers, exchange);
+    if (oldest != NULL) {
+        log_warn_rare("http",
+                      "over %u connections have asked nothing yet: the "
+                      "oldest is cut off",
+                      server->newcomers.count_max);
+        http_newcomers_remove(&server->newcomers, oldest);
+        http_connection_reset(oldest);
+    }
+}
+
 void http_connection_accept(struct http_server *server,
                             struct io_stream *stream)
 {
@@ -70,6 +84,7 @@ void http_connection_accept(struct http_server *server,
     io_stream_set_handler(stream, &HANDLER, exchange);
     io_stream_set_write_max(stream, WRITE_MAX);
     io_timer_start(exchange->timer, options->keep_alive_ns);
+    welcome(server, exchange);
 }
 
 static void count_held(struct http_exchange *exchange)
@@ -108,6 +123,7 @@ static void on_close(void *context, enum err reason, const char *text)
     tell_gone(exchange);
     http_server_forget_settling(exchange);
     unlink_connection(server, exchange);
+    http_newcomers_remove(&server->newcomers, exchange);
     count_held(exchange);
     io_timer_destroy(exchange->timer);
     http_parser_destroy(exchange->parser);
@@ -220,13 +236,22 @@ static bool is_refused_by_head(struct http_exchange *exchange,
     return false;
 }
 
+static void start_rest_of_time(struct http_exchange *exchange)
+{
+    uint64_t max = exchange->server->options.request_ns_max;
+    uint64_t used = io_loop_now(exchange->server->loop) - exchange->arrival_ns;
+    io_timer_start(exchange->timer, used < max ? max - used : 1);
+}
+
 static void head_is_here(struct http_exchange *exchange)
 {
+    http_newcomers_remove(&exchange->server->newcomers, exchange);
     const struct http_head *head = http_parser_head(exchange->parser);
     bool has_body = head->length > 0 || head->is_chunked;
     if (!has_body || is_refused_by_head(exchange, head)) {
         return;
     }
+    start_rest_of_time(exchange);
     if (head->expects_continue && head->minor > 0) {
         /* In line behind the answer that may still be waiting there. */
         buf_add_string(&exchange->output, "HTTP/1.1 100 Continue\r\n\r\n");
@@ -239,7 +264,11 @@ static void request_begins(struct http_exchange *exchange)
     exchange->state = CONNECTION_RECEIVING;
     exchange->is_head = false;
     exchange->arrival_ns = io_loop_now(exchange->server->loop);
-    io_timer_start(exchange->timer, exchange->server->options.request_ns_max);
+    const struct http_server_options *options = &exchange->server->options;
+    io_timer_start(exchange->timer,
+                   options->head_ns_max < options->request_ns_max
+                       ? options->head_ns_max
+                       : options->request_ns_max);
 }
 
 /* Takes what belongs to the present request; returns how much that was. */

@@ -8,6 +8,7 @@
  *     \-> CLOSING            nobody asked for long
  *   any state -> GONE: the stream ended; WORKING and STREAMING tell on_gone
  */
+#include "http/newcomers.h"
 #include "http/parser.h"
 #include "http/server.h"
 #include "io/tcp.h"
@@ -26,6 +27,7 @@ struct http_exchange {
     struct http_server *server;
     struct http_exchange *next; /* all of the server */
     struct http_exchange *previous;
+    struct http_newcomer newcomer;
     struct http_exchange *next_dirty; /* to be looked at after this turn */
     bool is_dirty;
     enum connection_state state;
@@ -57,6 +59,7 @@ struct http_server {
     bool is_flush_due; /* a deferred flush is on its way */
     struct http_exchange *first;
     struct http_exchange *first_dirty;
+    struct http_newcomers newcomers;
     uint32_t connection_count;
     uint32_t open_count; /* exchanges between on_request and their end */
     uint64_t held; /* bytes of bodies and early input, all connections */

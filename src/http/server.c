@@ -27,6 +27,12 @@ static void set_defaults(struct http_server_options *options)
     if (options->keep_alive_ns == 0) {
         options->keep_alive_ns = 10 * SECOND_NS;
     }
+    if (options->newcomer_count_max == 0) {
+        options->newcomer_count_max = (options->connection_count_max + 1) / 2;
+    }
+    if (options->head_ns_max == 0) {
+        options->head_ns_max = 10 * SECOND_NS;
+    }
     if (options->request_ns_max == 0) {
         options->request_ns_max = 30 * SECOND_NS;
     }
@@ -48,6 +54,7 @@ enum err http_server_open(struct io_loop *loop,
     server->loop = loop;
     server->options = *options;
     set_defaults(&server->options);
+    server->newcomers.count_max = server->options.newcomer_count_max;
     server->held_max = http_server_held_max(server->options.body_bytes_max);
     buf_init(&server->date, 256);
     enum err e = io_listener_open(

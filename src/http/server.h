@@ -52,7 +52,11 @@ struct http_server_options {
     size_t header_bytes_max; /* 0: 64 KiB */
     size_t body_bytes_max; /* 0: 64 MiB */
     uint32_t connection_count_max; /* 0: 4096 */
+    /* Of those so many that have not sent a complete head yet; of more the
+     * oldest is cut off. 0: half of them. */
+    uint32_t newcomer_count_max;
     uint64_t keep_alive_ns; /* 0: 10 s */
+    uint64_t head_ns_max; /* 0: 10 s from first byte to the head's end */
     uint64_t request_ns_max; /* 0: 30 s from first byte to whole request */
     size_t stream_pending_max; /* 0: 256 KiB */
     const struct http_handler *handler;

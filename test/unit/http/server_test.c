@@ -689,6 +689,75 @@ static void close_cuts_and_tells(void **state)
     TURN_UNTIL(loop, raw.is_closed);
 }
 
+static int set_up_crowded(void **state)
+{
+    (void)state;
+    return set_up_with((struct http_server_options){.newcomer_count_max = 2});
+}
+
+/* Of more than two that have not asked yet the oldest is cut off; one that has
+ * asked is none of them, whether its answer is under way or over. [serve T104] */
+static void who_asks_nothing_makes_room(void **state)
+{
+    (void)state;
+    struct raw crowd[4] = {{0}};
+    handle = hold;
+    say(GET);
+    TURN_UNTIL(loop, request_count == 1);
+    for (int i = 0; i < 4; i++) {
+        buf_init(&crowd[i].got, 4096);
+        open_one(&crowd[i]);
+        assert_int_equal(
+            io_stream_write(crowd[i].stream,
+                            span_of_string(i % 2 ? "GET / HTTP/1.1\r\n" : "")),
+            OK);
+        TURN_UNTIL(loop, i < 2 || crowd[i - 2].is_closed);
+    }
+    assert_false(crowd[2].is_closed);
+    assert_false(crowd[3].is_closed);
+    assert_false(raw.is_closed);
+    http_exchange_reply(held, 200, "text/plain", NULL, span_of_string("done"));
+    held = NULL;
+    TURN_UNTIL(loop, ends_with("done"));
+    handle = echo;
+    assert_int_equal(
+        io_stream_write(crowd[3].stream, span_of_string("Host: a\r\n\r\n")),
+        OK);
+    TURN_UNTIL(loop, request_count == 2);
+    say(GET);
+    TURN_UNTIL(loop, request_count == 3);
+    for (int i = 2; i < 4; i++) {
+        io_stream_close(crowd[i].stream, false);
+        TURN_UNTIL(loop, crowd[i].is_closed);
+    }
+    for (int i = 0; i < 4; i++) {
+        buf_finish(&crowd[i].got);
+    }
+}
+
+static int set_up_brisk(void **state)
+{
+    (void)state;
+    return set_up_with((struct http_server_options){.head_ns_max = 20000000});
+}
+
+/* Half a head has less time than a whole request: what comes behind the head may
+ * come later. [serve T104] */
+static void slow_head_is_refused(void **state)
+{
+    (void)state;
+    say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf");
+    uint64_t begun = io_clock_now_ns();
+    TURN_UNTIL(loop, io_clock_now_ns() - begun > 60000000u);
+    say("half");
+    TURN_UNTIL(loop, ends_with("halfhalf"));
+    assert_true(has("HTTP/1.1 200 "));
+    say("POST / HTTP/1.1\r\nHost: a\r\n");
+    TURN_UNTIL(loop, raw.is_closed);
+    assert_true(has("HTTP/1.1 408 "));
+    assert_int_equal(request_count, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -714,6 +783,10 @@ int main(void)
         TEST(expect_continue_is_answered),
         HASTY(large_body_is_refused),
         HASTY(slow_request_is_refused),
+        cmocka_unit_test_setup_teardown(who_asks_nothing_makes_room,
+                                        set_up_crowded, tear_down),
+        cmocka_unit_test_setup_teardown(slow_head_is_refused, set_up_brisk,
+                                        tear_down),
         HASTY(idle_connection_is_closed),
         HASTY(pausing_reader_gets_the_end),
         TEST(refused_connection_carries_nothing_more),
