@@ -133,7 +133,9 @@ void log_rare_line(struct log_gate *gate, enum log_level level,
                    const char *part, const char *format, ...)
 {
     uint64_t left_out = 0;
-    if (!log_is_on(level) || !log_gate_pass(gate, now_ns(), &left_out)) {
+    bool is_all = log_is_on(LOG_DEBUG);
+    if (!log_is_on(level) ||
+        (!is_all && !log_gate_pass(gate, now_ns(), &left_out))) {
         return;
     }
     if (left_out > 0) {

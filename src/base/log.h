@@ -37,7 +37,8 @@ void log_line(enum log_level level, const char *part, const char *format, ...)
 
 /* For what others can bring about as often as they like: of one place in the code
  * at most LOG_RARE_MAX lines a minute, and the first one after that minute is
- * preceded by a line that says how many were left out. */
+ * preceded by a line that says how many were left out. At level debug all are
+ * written. */
 enum { LOG_RARE_MAX = 10 };
 
 /* Open, a static of each place, zero at first; any thread. */

@@ -207,7 +207,10 @@ static void on_frame(struct stranger *stranger,
     } else if (is_one && stranger->is_greeted && header->type == WIRE_REFUSED) {
         on_refused(stranger, body);
     } else {
-        cut(stranger, "no greeting, or out of turn");
+        struct why why;
+        IGNORE(why_say(&why, ERR_INVALID, "%s before the greeting is over",
+                       wire_type_name(header->type)));
+        cut(stranger, why.text);
     }
 }
 

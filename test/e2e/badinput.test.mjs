@@ -14,7 +14,7 @@ import { answers, ask, raw } from './badinput/talk.mjs';
 import { front as frontBodies, methods, worker as workerBodies } from './badinput/bodies.mjs';
 import { shapes } from './badinput/shapes.mjs';
 import { compose, legs } from './badinput/handoff.mjs';
-import { peers } from './badinput/peer.mjs';
+import { nothing, peers, strangers } from './badinput/peer.mjs';
 import { models } from './badinput/models.mjs';
 import { lines } from './badinput/lines.mjs';
 import * as wire from './badinput/wire.mjs';
@@ -35,7 +35,7 @@ before(async () => {
   const keyFile = path.join(dir, 'key');
   fs.writeFileSync(keyFile, KEY);
   const options = ['--threads', '1', '--max-batch', '8', '--auth-key-file', keyFile, '--kv-transfer-timeout-ms', '3000'];
-  context = await serve(['--role', 'context', ...options]);
+  context = await serve(['--role', 'context', '--log-level', 'debug', ...options]);
   generation = await serve(['--role', 'generation', ...options]);
   front = await route([context.port], [generation.port], [], { yaml: `internal_request_auth_key: ${KEY}\n` });
   expected = generate(['--prompt', PROBE.prompt, '--max-tokens', '6', '--threads', '1']).text;
@@ -189,7 +189,8 @@ test('generation legs that are forged, damaged or stale', async () => {
 });
 
 // A context server that is none: takes the connection and says what it likes.
-async function fakeSender(answer) {
+// It greets as who holds the key unless it is a `stranger`.
+async function fakeSender(answer, isStranger) {
   const sockets = new Set();
   const server = net.createServer((socket) => {
     let bytes = Buffer.alloc(0);
@@ -197,11 +198,12 @@ async function fakeSender(answer) {
     socket.on('error', () => {});
     socket.on('data', (data) => {
       bytes = Buffer.concat([bytes, data]);
-      const frame = wire.readFrame(bytes);
-      if (frame && bytes.length >= 44 + bytes.readUInt32LE(36)) {
+      while (bytes.length >= 44 && bytes.length >= 44 + bytes.readUInt32LE(36)) {
+        const frame = wire.readFrame(bytes);
         bytes = bytes.subarray(44 + bytes.readUInt32LE(36));
         if (frame.type === wire.REGISTER) hello = wire.unpack(frame.body);
-        answer(socket, frame);
+        if (!isStranger && frame.type === wire.GREET) socket.write(wire.greeted(KEY, 4711n, frame));
+        else if (isStranger || frame.type !== wire.PROOF) answer(socket, frame);
       }
     });
   });
@@ -217,6 +219,16 @@ const lie = (change) => (socket, frame) => {
 };
 
 const senders = [
+  ['closes before a word', (socket) => socket.destroy(), true],
+  ['answers a greeting with HTTP', (socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'), true],
+  ['answers a greeting in version 2', (socket, frame) => socket.write(wire.frame(wire.REGISTERED, undefined, { version: 2, target: frame.source })), true],
+  ['greets with another key', (socket, frame) => { if (frame.type === wire.GREET) socket.write(wire.greeted(`${KEY}?`, 4711n, frame)); }, true],
+  ['greets without a key', (socket, frame) => { if (frame.type === wire.GREET) socket.write(wire.greeted('', 4711n, frame)); }, true],
+  ['greets as nobody', (socket, frame) => socket.write(wire.greeted(KEY, 0n, frame)), true],
+  ['greets with a short proof', (socket, frame) => socket.write(wire.frame(wire.GREETED, Buffer.alloc(64), { source: 4711n, target: frame.source })), true],
+  ['greets at length', (socket, frame) => socket.write(wire.frame(wire.GREETED, Buffer.alloc(5000), { source: 4711n, target: frame.source })), true],
+  ['refuses a greeting', (socket, frame) => socket.write(wire.frame(wire.REFUSED, Buffer.from('not today'), { target: frame.source })), true],
+  ['registers instead of greeting', (socket, frame) => socket.write(wire.frame(wire.REGISTERED, Buffer.alloc(3), { source: 4711n, target: frame.source })), true],
   ['closes at once', (socket) => socket.destroy()],
   ['answers with HTTP', (socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n')],
   ['answers with zeros', (socket) => socket.write(Buffer.alloc(1000))],
@@ -226,6 +238,10 @@ const senders = [
   ['registers with other layers', lie(() => ({ groups: [{ ...hello.groups[0], layer_count: 77 }] }))],
   ['registers with other pages', lie(() => ({ groups: [{ ...hello.groups[0], page_bytes: 77 }] }))],
   ['registers as another incarnation', lie({ incarnation: 9n })],
+  ['is another process by now', (socket, frame) => {
+    if (frame.type === wire.GREET) socket.write(wire.greeted(KEY, 9n, frame));
+    if (frame.type === wire.REGISTER) socket.write(wire.frame(wire.REGISTERED, wire.pack({ ...hello, incarnation: 9n, backend_blob: Buffer.alloc(0), lane: 'sysv' }), { source: 9n, target: frame.source }));
+  }, true],
   ['registers and sends a result of nobody', (socket, frame) => {
     lie({})(socket, frame);
     if (frame.type === wire.REQUEST_DATA) socket.write(wire.frame(wire.KV_RESULT, Buffer.alloc(54), { source: 4711n, target: frame.source, rid: 5 }));
@@ -243,8 +259,8 @@ const senders = [
 
 test('context servers that send garbage', async () => {
   const golden = portsHidden(new Golden('sender'));
-  for (const [name, answer] of senders) {
-    const fake = await fakeSender(answer);
+  for (const [name, answer, isStranger] of senders) {
+    const fake = await fakeSender(answer, isStranger);
     const leg = await contextLeg();
     const params = leg.body.disaggregated_params;
     params.ctx_info_endpoint = fake.endpoint;
@@ -265,11 +281,11 @@ test('context servers that send garbage', async () => {
 async function peerLine(port, child, parts, options) {
   const at = child.errors.length;
   const { how, bytes } = await raw(port, parts, { quiet: 250, ...options });
-  await sleep(20);
-  const said = child.errors.slice(at).split('\n').map((l) => l.match(/transfer: (?:peer \S+ )?(.*)$/)?.[1]).filter(Boolean);
+  await sleep(50);
+  const said = child.errors.slice(at).split('\n').map((l) => l.match(/transfer: (?:(?:peer|stranger) \S+ )?(.*)$/)?.[1]).filter(Boolean);
   const types = wire.readFrames(bytes).map(({ type, body }) => `${wire.TYPES[type]}${type === wire.KV_RESULT ? ` code ${body[25]} reason ${body[44]}` : ''}`);
-  // Heartbeats come when they come.
-  const answered = types.filter((type) => type !== 'HEARTBEAT').join(' + ');
+  // Heartbeats come when they come; a greeting is answered first.
+  const answered = types.filter((type) => type !== 'HEARTBEAT' && type !== 'GREETED').join(' + ');
   return `${said.join(' + ') || 'no log line'}; answered ${answered || 'nothing'}; ${how}`;
 }
 
@@ -288,11 +304,25 @@ test('receivers that send garbage', async () => {
   golden.hide(hello.backend_config, 'UCX');
   const port = Number(endpoint.split(':').at(-1));
   const target = BigInt((await get(context.port, '/server_info')).json.incarnation);
-  for (const [name, make, options] of peers) {
-    golden.add(name, await peerLine(port, context.child, make({ ...hello, incarnation: 99n }, target), options));
+  for (const [name, make, options] of strangers) {
+    golden.add(`${name}, ungreeted`, await peerLine(port, context.child, make({ ...hello, incarnation: 99n }, target, KEY), options));
     await probe(name);
   }
-  // One that stays silent is let go after 5 s; nobody waits for it.
+  for (const [name, make, options] of peers) {
+    const parts = [wire.greet(KEY, 99n), wire.proofOf(KEY, 99n), ...make({ ...hello, incarnation: 99n }, target, KEY)];
+    golden.add(name, await peerLine(port, context.child, parts, options));
+    await probe(name);
+  }
+  // A peer with the key that asks for a thousand things there are not, and falls
+  // silent: so many are kept, the rest is refused, and it is let go after 10 s.
+  const asked = Array.from({ length: 1000 }, (_, i) => nothing(5000000 + i));
+  const flood = peerLine(port, context.child, [wire.greet(KEY, 99n), wire.proofOf(KEY, 99n), wire.frame(wire.REGISTER, wire.pack({ ...hello, incarnation: 99n }), { source: 99n }), 150,
+    ...asked.map(({ rid, body }) => wire.frame(wire.REQUEST_DATA, body, { source: 99n, target, rid, attempt: 1 }))], { quiet: 15000 });
+  await probe('a thousand requests for nothing');
+  const told = await flood;
+  assert.equal(told.match(/KV_RESULT code 1 reason 6/g).length, 1000 - 512, told.slice(-300));
+  assert.match(told, /rid 5000512 cannot be pulled: full .*dropped: silent for 10 heartbeats; .*; closed$/);
+  // One that stays silent is let go after 2 s; nobody waits for it.
   const silent = peerLine(port, context.child, [], { quiet: 7000 });
   await probe('a silent peer');
   golden.add('silence', await silent);

@@ -1,6 +1,7 @@
-// Bytes at a worker's transfer port: [name, make(hello, target), options]. `hello`
-// is true information about a rank, to be changed; `target` is who listens.
-import { AUX_RESULT, CANCEL, HEARTBEAT, KV_RESULT, REFUSED, REGISTER, REGISTERED, REQUEST_DATA, frame, pack } from './wire.mjs';
+// Bytes at a worker's transfer port: [name, make(hello, target, key), options].
+// `hello` is true information about a rank, to be changed; `target` is who listens.
+// `strangers` say it instead of a greeting, `peers` behind a true one.
+import { AUX_RESULT, CANCEL, GREET, GREETED, HEARTBEAT, KV_RESULT, PROOF, REFUSED, REGISTER, REGISTERED, REQUEST_DATA, frame, greet, pack, proofOf } from './wire.mjs';
 
 const register = (change) => (hello) => [frame(REGISTER, pack(change({ ...hello })))];
 const without = (name) => register((hello) => { delete hello[name]; return hello; });
@@ -27,7 +28,10 @@ const request = (name, change, changes) => {
   return [`a request ${name}`, then(REQUEST_DATA, pack({ ...REQUEST, unique_rid: rid, ...change }), { rid, ...changes })];
 };
 
-export const peers = [
+// A request for what nobody will ever have.
+export const nothing = (rid) => ({ rid, body: pack({ ...REQUEST, unique_rid: rid }) });
+
+export const strangers = [
   ['nothing, then close', () => [], { close: true }],
   ['HTTP', () => ['GET / HTTP/1.1\r\nHost: x\r\n\r\n']],
   ['zeros', () => [Buffer.alloc(4096)]],
@@ -39,11 +43,26 @@ export const peers = [
   ['wrong magic', () => [frame(HEARTBEAT, undefined, { magic: 'BTN9' })]],
   ['version 0', () => [frame(HEARTBEAT, undefined, { version: 0 })]],
   ['version 1', () => [frame(HEARTBEAT, undefined, { version: 1 })]],
-  ['version 3', () => [frame(HEARTBEAT, undefined, { version: 3 })]],
+  ['version 2', () => [frame(HEARTBEAT, undefined, { version: 2 })]],
+  ['version 4', () => [frame(HEARTBEAT, undefined, { version: 4 })]],
   ['version 65535', () => [frame(HEARTBEAT, undefined, { version: 65535 })]],
   ['body of 1 MiB + 1', () => [frame(REGISTER, undefined, { size: (1 << 20) + 1 })]],
   ['body of 4 GiB', () => [frame(REGISTER, undefined, { size: 0xffffffff })]],
   ['wrong digest', () => [frame(REGISTER, Buffer.from('abc'), { crc: 1 })]],
+  ['a true hello', (hello) => [frame(REGISTER, pack(hello), { source: hello.incarnation })]],
+  ['a proof at once', () => [frame(PROOF, Buffer.alloc(32))]],
+  ['a greeting without a key', () => [greet('', 99n)]],
+  ['a greeting with another key', (hello, target, key) => [greet(`${key}?`, 99n), proofOf(`${key}?`, 99n)]],
+  ['a greeting with junk for a proof', () => [greet('x', 99n), () => frame(PROOF, Buffer.alloc(32, 5), { source: 99n })]],
+  ['a greeting with a short proof', () => [greet('x', 99n), () => frame(PROOF, Buffer.alloc(31), { source: 99n })]],
+  ['a greeting that changes its name', (hello, target, key) => [greet(key, 99n), (bytes) => { const proof = proofOf(key, 99n)(bytes); return frame(PROOF, proof.subarray(44), { source: 98n }); }]],
+  ['a greeting answered with what was heard', () => [greet('x', 99n), (bytes) => frame(PROOF, bytes.subarray(44 + 33, 44 + 65), { source: 99n })]],
+  ['a greeting twice', () => [greet('x', 99n), 100, greet('x', 99n)]],
+  ['a greeting with a flag of 2', () => [frame(GREET, Buffer.alloc(33, 2), { source: 99n })]],
+  ['a greeting of nobody', () => [frame(GREET, Buffer.alloc(33), { source: 0n })]],
+  ['a greeting of 1,000 bytes', () => [frame(GREET, Buffer.alloc(1000), { source: 99n })]],
+  ['an answer to a greeting', () => [frame(GREETED, Buffer.alloc(65), { source: 99n })]],
+  ['a refusal of the answer', () => [greet('x', 99n), () => frame(REFUSED, Buffer.from('not you'), { source: 99n })]],
   ['heartbeat before the hello', () => [frame(HEARTBEAT)]],
   ['request before the hello', () => [frame(REQUEST_DATA, Buffer.alloc(10))]],
   ['result before the hello', () => [frame(KV_RESULT, Buffer.alloc(66))]],
@@ -51,6 +70,14 @@ export const peers = [
   ['unknown type', () => [frame(99)]],
   ['REGISTERED to a sender', (hello) => [frame(REGISTERED, pack(hello))]],
   ['REFUSED to a sender', () => [frame(REFUSED, Buffer.from('go away'))]],
+];
+
+export const peers = [
+  ['request before the hello', () => [frame(REQUEST_DATA, Buffer.alloc(10))]],
+  ['unknown type before the hello', () => [frame(99)]],
+  ['a greeting behind the greeting', (hello, target, key) => [greet(key, 99n)]],
+  ['body of 4 GiB behind the greeting', () => [frame(REGISTER, undefined, { size: 0xffffffff })]],
+  ['wrong digest behind the greeting', () => [frame(REGISTER, Buffer.from('abc'), { crc: 1 })]],
   ['hello without a body', () => [frame(REGISTER)]],
   ['hello that is no map', () => [frame(REGISTER, pack([1, 2]))]],
   ['hello of an empty map', () => [frame(REGISTER, pack({}))]],
@@ -59,7 +86,7 @@ export const peers = [
   ['hello with a map of 2^32 - 1', () => [frame(REGISTER, Buffer.from([0xdf, 255, 255, 255, 255]))]],
   ['hello with a text of 4 GiB', () => [frame(REGISTER, Buffer.from([0x81, 0xdb, 255, 255, 255, 255, 65]))]],
   ['hello nested 1,000 deep', () => [frame(REGISTER, Buffer.concat([Buffer.from([0x81, 0xa1, 0x61]), Buffer.alloc(1000, 0x91), Buffer.from([0xc0])]))]],
-  ...['incarnation', 'tp_size', 'endpoint', 'host', 'pid', 'backend', 'backend_blob', 'memory_bytes', 'groups'].map((name) => [`hello without ${name}`, without(name)]),
+  ...['incarnation', 'tp_size', 'endpoint', 'host', 'pid', 'backend', 'backend_blob', 'model_mark', 'tokenizer_mark', 'memory_bytes', 'groups'].map((name) => [`hello without ${name}`, without(name)]),
   ...['window', 'page_count', 'page_bytes', 'base_offset'].map((name) => [`hello without ${name}`, withoutGroup(name)]),
   ['hello with a text for a number', setGroup('layer_count', 'x')],
   ['hello with a negative number', setGroup('layer_count', -1)],
@@ -88,6 +115,10 @@ export const peers = [
   ['hello of another window', setGroup('window', 64)],
   ['hello of one life cycle more', register((hello) => ({ ...hello, groups: [...hello.groups, hello.groups[0]] }))],
   ['hello of another rank size', set('tp_size', 2)],
+  ['hello of another model', set('model_mark', Buffer.alloc(32, 0xab))],
+  ['hello of another tokenizer', set('tokenizer_mark', Buffer.alloc(32, 0xab))],
+  ['hello with a short mark', set('model_mark', Buffer.alloc(31))],
+  ['hello of another incarnation', set('incarnation', 98)],
   ['hello of incarnation 0', set('incarnation', 0)],
   ['a true hello', (hello) => [frame(REGISTER, pack(hello), { source: hello.incarnation })]],
   ['a true hello twice', (hello) => [frame(REGISTER, pack(hello), { source: hello.incarnation }), 100, frame(REGISTER, pack(hello), { source: hello.incarnation })]],

@@ -18,8 +18,8 @@ export async function ask(port, target, body, options = {}) {
   return line(answer);
 }
 
-// Sends `parts` (strings are latin1 bytes, numbers are pauses in ms), then
-// reads until the peer closes or `quiet` ms pass without a byte.
+// Sends `parts` (strings are latin1 bytes, numbers are pauses in ms, functions make
+// bytes of what was answered so far, once something was), then reads until the peer closes or `quiet` ms pass without a byte.
 export function raw(port, parts, { quiet = 400, close = false } = {}) {
   return new Promise((done) => {
     const chunks = [];
@@ -44,7 +44,10 @@ export function raw(port, parts, { quiet = 400, close = false } = {}) {
       for (const part of parts) {
         if (ended) return;
         if (typeof part === 'number') await new Promise((go) => setTimeout(go, part));
-        else socket.write(Buffer.isBuffer(part) ? part : Buffer.from(part, 'latin1'));
+        else if (typeof part === 'function') {
+          while (chunks.length === 0 && !ended) await new Promise((go) => setTimeout(go, 5));
+          if (!ended) socket.write(part(Buffer.concat(chunks)));
+        } else socket.write(Buffer.isBuffer(part) ? part : Buffer.from(part, 'latin1'));
       }
       if (close) socket.end(() => setTimeout(() => finish('left'), 50));
       else wait();

@@ -20,11 +20,15 @@ export const KV_RESULT = 5;
 export const CANCEL = 6;
 export const HEARTBEAT = 7;
 export const AUX_RESULT = 8;
+export const GREET = 13;
+export const GREETED = 14;
+export const PROOF = 15;
+export const VERSION = 3;
 
 export function frame(type, body = Buffer.alloc(0), changes = {}) {
   const head = Buffer.alloc(44);
   head.write(changes.magic ?? 'BTN1', 0, 'latin1');
-  head.writeUInt16LE(changes.version ?? 2, 4);
+  head.writeUInt16LE(changes.version ?? VERSION, 4);
   head.writeUInt16LE(type, 6);
   head.writeBigUInt64LE(BigInt(changes.source ?? 0xabcdefn), 8);
   head.writeBigUInt64LE(BigInt(changes.target ?? 0), 16);
@@ -35,7 +39,7 @@ export function frame(type, body = Buffer.alloc(0), changes = {}) {
   return Buffer.concat([head, body]);
 }
 
-export const TYPES = ['', 'REGISTER', 'REGISTERED', 'REFUSED', 'REQUEST_DATA', 'KV_RESULT', 'CANCEL', 'HEARTBEAT', 'AUX_RESULT'];
+export const TYPES = ['', 'REGISTER', 'REGISTERED', 'REFUSED', 'REQUEST_DATA', 'KV_RESULT', 'CANCEL', 'HEARTBEAT', 'AUX_RESULT', 'BOUNCE_WANT', 'BOUNCE_GRANT', 'BOUNCE_DATA', 'BOUNCE_ACK', 'GREET', 'GREETED', 'PROOF'];
 
 export function readFrames(bytes) {
   const frames = [];
@@ -49,6 +53,25 @@ export function readFrame(bytes) {
   const size = bytes.readUInt32LE(36);
   return { type: bytes.readUInt16LE(6), source: bytes.readBigUInt64LE(8), body: bytes.subarray(44, 44 + size) };
 }
+
+// What either end of a control connection proves: `label` is its role's.
+function prove(key, label, opener, server, openerNonce, serverNonce) {
+  const head = Buffer.alloc(18);
+  head.writeUInt16LE(VERSION, 0);
+  head.writeBigUInt64LE(BigInt(opener), 2);
+  head.writeBigUInt64LE(BigInt(server), 10);
+  return crypto.createHmac('sha256', key).update(Buffer.concat([Buffer.from(label), head, openerNonce, serverNonce])).digest();
+}
+const NONCE = Buffer.alloc(32, 7);
+const flag = (key) => Buffer.from([key ? 1 : 0]);
+export const greet = (key, opener) => frame(GREET, Buffer.concat([flag(key), NONCE]), { source: opener });
+// The proof that follows it, from the bytes that were answered.
+export const proofOf = (key, opener) => (bytes) => {
+  const { source, body } = readFrame(bytes);
+  return frame(PROOF, prove(key, 'baton link opener', opener, source, NONCE, body.subarray(1, 33)), { source: opener, target: source });
+};
+// What a server answers to the frame of a GREET.
+export const greeted = (key, server, { source, body }) => frame(GREETED, Buffer.concat([flag(key), NONCE, prove(key, 'baton link server', source, server, body.subarray(1, 33), NONCE)]), { source: server, target: source });
 
 export function pack(value) {
   if (Buffer.isBuffer(value)) {
