@@ -11,9 +11,11 @@ const seed = Number(process.argv[3] ?? Date.now() % 1000000);
 const next = random(seed);
 const SPELL_MS = 15000;
 const SAMPLES_MIN = 9; // fewer say nothing of growth
-// What a thread's arena and the allocator's habits may do in a while.
+const WIDTH_MAX = 128;
+const LEAVERS_MAX = 160;
+// What is left of chance: how many happen to be open together at the worst time.
 const RSS_SHARE_MAX = 1.02;
-const RSS_KB_MAX = 1024;
+const RSS_KB_MAX = 2048;
 const FDS_MAX = 8;
 
 if (!(minutes > 0)) {
@@ -31,11 +33,14 @@ async function strike(storm) {
   if (kind === 0 && isMortal) return storm.restart(worker, 'SIGKILL', next(500));
   if (kind === 1 && isMortal) return storm.restart(worker, 'SIGTERM', next(500));
   if (kind === 2) return storm.freeze(worker, 50 + next(chance(10) ? 12000 : 1500));
-  return storm.leaveAll(10 + next(150), 2000, next, () => sleep(next(400)));
+  return storm.leaveAll(1 + next(LEAVERS_MAX), 2000, next, () => sleep(next(400)));
 }
 
-async function spell(storm) {
-  const load = storm.load(1 + next(chance(20) ? 128 : 16), next, { leaves: next(30), deadlines: chance(30) });
+// The first spells are the fullest: what they took is what is never given back.
+async function spell(storm, isFullest) {
+  const width = isFullest ? WIDTH_MAX : 1 + next(chance(20) ? WIDTH_MAX : 16);
+  const load = storm.load(width, next, { leaves: next(30), deadlines: chance(30) });
+  if (isFullest) await storm.leaveAll(LEAVERS_MAX, 2000, next, () => sleep(2000));
   const end = Date.now() + SPELL_MS;
   const isFair = chance(20);
   while (Date.now() < end) {
@@ -82,7 +87,7 @@ async function soak(style, lane, ms) {
   let faults = [];
   try {
     while (Date.now() < end) {
-      await spell(storm);
+      await spell(storm, samples.length < SAMPLES_MIN / 3);
       samples.push(await sample(storm));
     }
     faults = growth(samples);
