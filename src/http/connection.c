@@ -26,31 +26,6 @@ static bool is_open(const struct http_exchange *exchange)
            exchange->state == CONNECTION_STREAMING;
 }
 
-static void link_connection(struct http_server *server,
-                            struct http_exchange *exchange)
-{
-    exchange->next = server->first;
-    if (server->first != NULL) {
-        server->first->previous = exchange;
-    }
-    server->first = exchange;
-    server->connection_count++;
-}
-
-static void unlink_connection(struct http_server *server,
-                              struct http_exchange *exchange)
-{
-    if (exchange->previous != NULL) {
-        exchange->previous->next = exchange->next;
-    } else {
-        server->first = exchange->next;
-    }
-    if (exchange->next != NULL) {
-        exchange->next->previous = exchange->previous;
-    }
-    server->connection_count--;
-}
-
 static void welcome(struct http_server *server, struct http_exchange *exchange)
 {
     struct http_exchange *oldest =
@@ -80,7 +55,7 @@ void http_connection_accept(struct http_server *server,
     });
     buf_init(&exchange->input, SIZE_MAX / 4);
     buf_init(&exchange->output, SIZE_MAX / 4);
-    link_connection(server, exchange);
+    http_server_link(server, exchange);
     io_stream_set_handler(stream, &HANDLER, exchange);
     io_stream_set_write_max(stream, WRITE_MAX);
     io_timer_start(exchange->timer, options->keep_alive_ns);
@@ -122,7 +97,7 @@ static void on_close(void *context, enum err reason, const char *text)
     struct http_server *server = exchange->server;
     tell_gone(exchange);
     http_server_forget_settling(exchange);
-    unlink_connection(server, exchange);
+    http_server_unlink(server, exchange);
     http_newcomers_remove(&server->newcomers, exchange);
     count_held(exchange);
     io_timer_destroy(exchange->timer);

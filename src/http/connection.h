@@ -85,6 +85,11 @@ bool http_connection_is_quiet(const struct http_exchange *exchange);
 void http_connection_reset(struct http_exchange *exchange);
 /* The answer is complete. */
 void http_connection_answered(struct http_exchange *exchange);
+/* Of the connections of a server. */
+void http_server_link(struct http_server *server,
+                      struct http_exchange *exchange);
+void http_server_unlink(struct http_server *server,
+                        struct http_exchange *exchange);
 /* Has it settled after this turn of the loop. */
 void http_server_settle_later(struct http_exchange *exchange);
 void http_server_forget_settling(struct http_exchange *exchange);

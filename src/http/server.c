@@ -154,6 +154,31 @@ static void flush(void *context)
     http_server_free_if_last(server);
 }
 
+void http_server_link(struct http_server *server,
+                      struct http_exchange *exchange)
+{
+    exchange->next = server->first;
+    if (server->first != NULL) {
+        server->first->previous = exchange;
+    }
+    server->first = exchange;
+    server->connection_count++;
+}
+
+void http_server_unlink(struct http_server *server,
+                        struct http_exchange *exchange)
+{
+    if (exchange->previous != NULL) {
+        exchange->previous->next = exchange->next;
+    } else {
+        server->first = exchange->next;
+    }
+    if (exchange->next != NULL) {
+        exchange->next->previous = exchange->previous;
+    }
+    server->connection_count--;
+}
+
 void http_server_settle_later(struct http_exchange *exchange)
 {
     struct http_server *server = exchange->server;

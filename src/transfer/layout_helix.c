@@ -49,26 +49,26 @@ void transfer_helix_check(const struct transfer_helix_use *use,
     }
     if (sender > 1 && receiver > 1) {
         blockers_add(blockers,
-                              "cp_size: %u at the sender, %u at the receiver, "
-                              "one must be 1",
-                              sender, receiver);
+                     "cp_size: %u at the sender, %u at the receiver, "
+                     "one must be 1",
+                     sender, receiver);
     }
     if (use->source_first > 0 || use->target_first > 0) {
         blockers_add(blockers,
-                              "first block: %u at the sender, %u at the "
-                              "receiver, cp_size over 1 reuses no prefix",
-                              use->source_first, use->target_first);
+                     "first block: %u at the sender, %u at the "
+                     "receiver, cp_size over 1 reuses no prefix",
+                     use->source_first, use->target_first);
     }
     if (use->is_pipelined) {
         blockers_add(blockers,
-                              "pipelining: cp_size is %u at the sender, %u at "
-                              "the receiver",
-                              sender, receiver);
+                     "pipelining: cp_size is %u at the sender, %u at "
+                     "the receiver",
+                     sender, receiver);
     }
     if (use->has_bounce) {
         blockers_add(blockers,
-                              "bounce: cp_size is %u at the sender, %u at the "
-                              "receiver",
-                              sender, receiver);
+                     "bounce: cp_size is %u at the sender, %u at the "
+                     "receiver",
+                     sender, receiver);
     }
 }
