@@ -79,6 +79,19 @@ static struct sim_transfer *open_transfer(
     return transfer;
 }
 
+/* What is sent is there (I29); what comes in may wait for what still leaves. */
+static void await_copy(struct sim_world *world,
+                       const struct sim_transfer *transfer, uint32_t life,
+                       kv_page_id page)
+{
+    uint32_t group = world->core_options.group_of[life];
+    if (!transfer->is_send) {
+        sim_copies_await(world, group, page, true);
+    } else if (sim_page_is_busy(world, group, page, false)) {
+        sim_fail(world, "page %d is sent before it is there", page);
+    }
+}
+
 static void await_copies(struct sim_world *world,
                          const struct sim_transfer *transfer, uint32_t first,
                          uint32_t end)
@@ -87,8 +100,7 @@ static void await_copies(struct sim_world *world,
     for (uint32_t life = 0; life < command->group_count; life++) {
         for (uint32_t i = first; i < end; i++) {
             if (command->pages[life][i] != KV_PAGE_NONE) {
-                sim_copies_await(world, world->core_options.group_of[life],
-                                 command->pages[life][i], !transfer->is_send);
+                await_copy(world, transfer, life, command->pages[life][i]);
             }
         }
     }

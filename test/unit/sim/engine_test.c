@@ -1,6 +1,7 @@
 /* The engine in a world made from a seed. Each run checks itself: a wrong token,
  * a page used too early, a choice that ends twice or never, anything held at the
- * end makes it fail. [engine F2 F3 F4 I36 I48] */
+ * end makes it fail. What is sent is there.
+ * [engine F2 F3 F4 I36 I48] [transfer I29] */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
