@@ -1,7 +1,7 @@
 #pragma once
 /* transfer/pace: how many bytes go to a backend at a time. A write that was given
  * cannot be taken back: whoever cancels waits for the end of it. So a step lasts
- * about 16 ms, whatever the link carries; what a link carries is what the steps
+ * about 32 ms, whatever the link carries; what a link carries is what the steps
  * before have shown. Pure. Private to transfer. */
 #include <stdint.h>
 
