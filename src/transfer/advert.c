@@ -79,6 +79,18 @@ static bool is_same(const struct transfer_advert *advert, uint32_t attempt,
     return true;
 }
 
+/* Who asks for what never comes fills his half and no more. */
+static bool has_its_share(const struct transfer_adverts *adverts,
+                          uint64_t receiver)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < adverts->capacity; i++) {
+        const struct transfer_advert *advert = &adverts->entries[i];
+        count += advert->state == ADVERT_STORED && advert->receiver == receiver;
+    }
+    return count >= (adverts->capacity + 1) / 2;
+}
+
 static struct transfer_advert *find_absent(struct transfer_adverts *adverts)
 {
     for (uint32_t i = 0; i < adverts->capacity; i++) {
@@ -130,7 +142,7 @@ enum err transfer_adverts_store(struct transfer_adverts *adverts,
         *advert_out = advert;
         return is_same(advert, attempt, request) ? OK : ERR_EXISTS;
     }
-    advert = find_absent(adverts);
+    advert = has_its_share(adverts, receiver) ? NULL : find_absent(adverts);
     err = advert == NULL ? ERR_FULL
                          : reserve(advert, group_count * request->block_count);
     if (err) {

@@ -32,7 +32,8 @@ struct transfer_adverts *transfer_adverts_create(uint32_t capacity);
 void transfer_adverts_destroy(struct transfer_adverts *adverts);
 
 /* Stores it. The same again (key, attempt and list) is OK and the same entry;
- * ERR_EXISTS: another one under that key; ERR_FULL, ERR_NO_MEMORY;
+ * ERR_EXISTS: another one under that key; ERR_FULL: no place, or one receiver
+ * has half of them STORED, so that none keeps the others out; ERR_NO_MEMORY;
  * ERR_INVALID: another number of groups than `group_count`, or a page outside
  * [0, page_counts[group]). */
 MUST_USE enum err transfer_adverts_store(

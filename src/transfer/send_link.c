@@ -98,7 +98,10 @@ static void on_request(struct send_side *side, struct link *link,
     struct transfer_advert *advert = NULL;
     if (!err && cause == NULL) {
         err = store(side, link, header->attempt, &request, now, &advert);
-        if (err == ERR_INVALID) {
+        if (err == ERR_FULL) {
+            why_say(&why, err,
+                    "too many of its requests, or of all, wait for nobody");
+        } else if (err == ERR_INVALID) {
             why_say(&why, err,
                     "request data: block_ids_per_layer_groups: a page outside "
                     "its pool, or not one list a life cycle");

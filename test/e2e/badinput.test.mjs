@@ -280,7 +280,8 @@ test('context servers that send garbage', async () => {
 // What the worker says in its log about the peer, and how the link went on.
 async function peerLine(port, child, parts, options) {
   const at = child.errors.length;
-  const { how, bytes } = await raw(port, parts, { quiet: 250, ...options });
+  const { how, bytes } = await raw(port, parts, { quiet: 800, ...options });
+  if (how === 'open') await until('its end is told', () => /connection ended|dropped/.test(child.errors.slice(at)), 3000).catch(() => {});
   await sleep(50);
   const said = child.errors.slice(at).split('\n').map((l) => l.match(/transfer: (?:(?:peer|stranger) \S+ )?(.*)$/)?.[1]).filter(Boolean);
   const types = wire.readFrames(bytes).map(({ type, body }) => `${wire.TYPES[type]}${type === wire.KV_RESULT ? ` code ${body[25]} reason ${body[44]}` : ''}`);
@@ -314,14 +315,21 @@ test('receivers that send garbage', async () => {
     await probe(name);
   }
   // A peer with the key that asks for a thousand things there are not, and falls
-  // silent: so many are kept, the rest is refused, and it is let go after 10 s.
+  // silent: so many are kept, the rest is refused, others' requests still wait in
+  // their places, and it is let go after 10 s.
   const asked = Array.from({ length: 1000 }, (_, i) => nothing(5000000 + i));
   const flood = peerLine(port, context.child, [wire.greet(KEY, 99n), wire.proofOf(KEY, 99n), wire.frame(wire.REGISTER, wire.pack({ ...hello, incarnation: 99n }), { source: 99n }), 150,
     ...asked.map(({ rid, body }) => wire.frame(wire.REQUEST_DATA, body, { source: 99n, target, rid, attempt: 1 }))], { quiet: 15000 });
+  await until('the rest is refused', () => /rid 5000999 cannot/.test(context.child.errors));
+  const eager = await route([context.port], [generation.port], ['--schedule-style', 'generation_first'], { yaml: `internal_request_auth_key: ${KEY}\n` });
+  await Promise.all(Array.from({ length: 6 }, async () => assert.equal((await post(eager.port, '/v1/completions', PROBE)).json.choices[0].text, expected)));
+  assert.equal(await metric(eager.port, 'generation_first_fallbacks_total'), 0);
+  assert.equal(await metric(eager.port, 'full_restarts_total'), 0);
+  await eager.stop();
   await probe('a thousand requests for nothing');
   const told = await flood;
-  assert.equal(told.match(/KV_RESULT code 1 reason 6/g).length, 1000 - 512, told.slice(-300));
-  assert.match(told, /rid 5000512 cannot be pulled: full .*dropped: silent for 10 heartbeats; .*; closed$/);
+  assert.equal(told.match(/KV_RESULT code 1 reason 6/g).length, 1000 - 256, told.slice(-300));
+  assert.match(told, /rid 5000256 cannot be pulled: too many of its requests.*dropped: silent for 10 heartbeats; .*; closed$/);
   // One that stays silent is let go after 2 s; nobody waits for it.
   const silent = peerLine(port, context.child, [], { quiet: 7000 });
   await probe('a silent peer');

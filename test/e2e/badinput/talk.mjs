@@ -49,7 +49,7 @@ export function raw(port, parts, { quiet = 400, close = false } = {}) {
           if (!ended) socket.write(part(Buffer.concat(chunks)));
         } else socket.write(Buffer.isBuffer(part) ? part : Buffer.from(part, 'latin1'));
       }
-      if (close) socket.end(() => setTimeout(() => finish('left'), 50));
+      if (close) socket.end(() => setTimeout(() => finish('left'), 400));
       else wait();
     });
   });

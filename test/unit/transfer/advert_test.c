@@ -44,7 +44,7 @@ static enum err store(struct transfer_adverts *adverts, int64_t rid,
 static void key_holds_one_advertisement(void **state)
 {
     (void)state;
-    struct transfer_adverts *adverts = transfer_adverts_create(2);
+    struct transfer_adverts *adverts = transfer_adverts_create(3);
     struct transfer_advert *a, *b;
     assert_int_equal(store(adverts, 5, 1, 1, 7, 0, &a), OK);
     assert_int_equal(transfer_blocks_page(&a->blocks[0], 0), 7);
@@ -60,6 +60,23 @@ static void key_holds_one_advertisement(void **state)
     assert_int_equal(transfer_adverts_stored(adverts), 2);
     transfer_advert_move(a, ADVERT_CLOSE);
     assert_int_equal(store(adverts, 7, 1, 1, 0, 0, &b), OK);
+    transfer_adverts_destroy(adverts);
+}
+
+/* One receiver waits in half of the places at most, the others in the rest; what
+ * is bound to a session counts no more. */
+static void one_receiver_leaves_room_for_others(void **state)
+{
+    (void)state;
+    struct transfer_adverts *adverts = transfer_adverts_create(4);
+    struct transfer_advert *a, *b;
+    assert_int_equal(store(adverts, 5, 1, 1, 7, 0, &a), OK);
+    assert_int_equal(store(adverts, 6, 1, 1, 7, 0, &b), OK);
+    assert_int_equal(store(adverts, 7, 1, 1, 7, 0, &b), ERR_FULL);
+    assert_int_equal(store(adverts, 7, 2, 1, 7, 0, &b), OK);
+    transfer_advert_move(a, ADVERT_BIND);
+    assert_int_equal(store(adverts, 8, 1, 1, 7, 0, &b), OK);
+    assert_int_equal(store(adverts, 9, 2, 1, 7, 0, &b), ERR_FULL);
     transfer_adverts_destroy(adverts);
 }
 
@@ -117,6 +134,7 @@ int main(void)
     buf_init(&list, 64);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(key_holds_one_advertisement),
+        cmocka_unit_test(one_receiver_leaves_room_for_others),
         cmocka_unit_test(groups_are_checked_each_by_its_pool),
         cmocka_unit_test(clock_starts_with_the_first_receiver),
     };
