@@ -69,7 +69,24 @@ test('a generation worker with another model of the same shape is fed nothing', 
   assert.notEqual(ours.model_mark, other.model_mark);
   assert.equal(ours.tokenizer_mark, other.tokenizer_mark);
   const words = new RegExp(`model_mark: ${ours.model_mark.slice(0, 16)} at the sender, ${other.model_mark.slice(0, 16)} at the receiver`);
-  await refuses({ context, good, bad, words, counter: 'baton_transfer_peers_refused_total' });
+  // A front end sends it nothing.
+  const pair = await route([context.port], [good.port, bad.port], ['--schedule-style', 'generation_first']);
+  await until('it is named', () => /gets no requests: it serves another model/.test(pair.child.errors));
+  for (let i = 0; i < 4; i++) assert.equal((await ask(pair.port, `And then ${i}`, 4)).status, 200);
+  assert.equal(await metric(bad.port, 'baton_handoff_bytes_total'), 0);
+  assert.ok(await metric(good.port, 'baton_handoff_bytes_total') > 0);
+  // One that does not look would: the context worker feeds it nothing.
+  const body = { model: 'm', max_tokens: 4, temperature: 0 };
+  const leg = await post(context.port, '/v1/completions', { ...body, prompt: 'And it was so', disaggregated_params: { request_type: 'context_only', disagg_request_id: 1099511627781 } });
+  assert.equal(leg.status, 200, leg.text);
+  const pull = ({ port }) => post(port, '/v1/completions', { ...body, prompt: leg.json.prompt_token_ids, disaggregated_params: { ...leg.json.choices[0].disaggregated_params, request_type: 'generation_only' } });
+  const refused = await pull(bad);
+  assert.equal(refused.status, 502, refused.text);
+  assert.equal((await pull(good)).status, 200);
+  await until('both have said why', () => [context, bad].every(({ child }) => words.test(child.errors)));
+  assert.equal(await metric(bad.port, 'baton_handoff_bytes_total'), 0);
+  assert.ok(await metric(context.port, 'baton_transfer_peers_refused_total') >= 1);
+  await stop(pair, context, good, bad);
 });
 
 // ---- strangers: bare sockets
