@@ -93,7 +93,7 @@ bool route_outcome_is_possibly_delivered(const struct route_outcome *outcome)
 {
     return outcome->end != HTTP_CALL_REFUSED &&
            outcome->end != HTTP_CALL_UNDELIVERED && !outcome->is_not_accepted &&
-           !route_outcome_is_conflict(outcome);
+           !outcome->is_handoff_refused && !route_outcome_is_conflict(outcome);
 }
 
 bool route_outcome_is_conflict(const struct route_outcome *outcome)

@@ -72,7 +72,9 @@ static bool begin_again(struct route_step *step, enum route_verdict verdict,
             step, (struct route_action){ROUTE_ACTION_PROBE, .server = server});
         return true;
     }
-    request->failed = ROUTE_NO_SERVER;
+    /* Whose fault it was nobody knows: the sender's KV is gone, another receiver
+     * may be there. */
+    request->failed = server;
     route_step_restart(step);
     return true;
 }
@@ -108,6 +110,9 @@ static void on_leg_end(struct route_step *step)
         break;
     case ROUTE_VERDICT_FAIL:
         break;
+    }
+    if (route_step_ask_another(step, server)) {
+        return;
     }
     /* The legs of a role that has died go to the other one. */
     request->failed = server;

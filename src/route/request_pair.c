@@ -81,7 +81,7 @@ static bool try_restart(struct route_step *step, enum route_verdict verdict)
         return false;
     }
     if (is_transfer) {
-        request->failed = ROUTE_NO_SERVER;
+        request->failed = request->gen_server;
         route_step_restart(step);
         return true;
     }
@@ -115,6 +115,10 @@ static void fail(struct route_step *step, enum route_leg_kind which,
     enum route_verdict verdict = route_leg_judge(&request->leg, outcome);
     if (verdict == ROUTE_VERDICT_RETRY) {
         route_step_retry(step, route_step_server_of_leg(request));
+        return;
+    }
+    if (verdict == ROUTE_VERDICT_FAIL &&
+        route_step_ask_another(step, route_step_server_of_leg(request))) {
         return;
     }
     bool goes_on = verdict == ROUTE_VERDICT_RENEW ? route_step_renew(step)

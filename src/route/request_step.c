@@ -278,6 +278,21 @@ bool route_step_has_other(const struct route_step *step)
     return has_generation || can_begin_again;
 }
 
+bool route_step_ask_another(struct route_step *step, int32_t refused)
+{
+    struct route_request *request = step->request;
+    struct route_leg *leg = &request->leg;
+    request->failed = refused;
+    if (!request->outcome.is_handoff_refused || leg->is_retry_off ||
+        leg->has_passed_on || leg->retries >= leg->max_retries ||
+        !route_step_has_other(step)) {
+        return false;
+    }
+    leg->retries++;
+    route_step_retry(step, refused);
+    return true;
+}
+
 void route_step_retry(struct route_step *step, int32_t failed)
 {
     struct route_request *request = step->request;

@@ -32,6 +32,9 @@ bool route_step_renew(struct route_step *step);
 void route_step_place_generation(struct route_step *step);
 void route_step_place_again(struct route_step *step);
 bool route_step_has_other(const struct route_step *step);
+/* A server that will not take part in the hand-off, by its settings, is no
+ * reason that another one should not. False: there is none, or no budget. */
+bool route_step_ask_another(struct route_step *step, int32_t refused);
 void route_step_retry(struct route_step *step, int32_t failed);
 int32_t route_step_server_of_leg(const struct route_request *request);
 

@@ -124,6 +124,46 @@ static void a_context_retry_takes_a_new_id(void **state)
     assert_trace("post ctx 0 #100; abort 0 #100; post ctx 1 #101; ");
 }
 
+static void end_refused(int status)
+{
+    struct route_actions actions;
+    step((struct route_event){.kind = ROUTE_EVENT_LEG_END,
+                              .outcome = {.end = HTTP_CALL_COMPLETE,
+                                          .status = status,
+                                          .is_handoff_refused = true}},
+         &actions);
+}
+
+/* A worker that takes part in no hand-off of ours, since its key is another: the
+ * KV is where it was, another worker may take it. Once, and never the same. */
+static void a_refused_hand_off_goes_to_another(void **state)
+{
+    struct route_actions actions;
+    (void)state;
+    begin(false, 1);
+    send(ROUTE_EVENT_START);
+    step((struct route_event){.kind = ROUTE_EVENT_CTX_PENDING, .id = 7},
+         &actions);
+    end_refused(403);
+    end_leg(HTTP_CALL_COMPLETE, 200, false);
+    assert_trace(
+        "post ctx 0 #100; post gen 2 #7; post gen 3 #7; reply; done; ");
+    begin(false, 1);
+    send(ROUTE_EVENT_START);
+    end_refused(401);
+    end_refused(401);
+    assert_trace(
+        "post ctx 0 #100; post ctx 1 #101; abort 1 #101; error 502; done; ");
+    begin(false, 1);
+    pool.servers[3].state = ROUTE_SERVER_DOWN;
+    send(ROUTE_EVENT_START);
+    step((struct route_event){.kind = ROUTE_EVENT_CTX_PENDING, .id = 7},
+         &actions);
+    end_refused(403);
+    assert_trace("post ctx 0 #100; post gen 2 #7; abort 0 #7; abort 2 #7; "
+                 "error 502; done; ");
+}
+
 /* [serve T81] I2: an undelivered generation leg keeps its id. */
 static void a_generation_retry_keeps_its_id(void **state)
 {
@@ -468,6 +508,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_taken_id_is_changed_once),
         cmocka_unit_test(two_legs_and_an_answer),
+        cmocka_unit_test(a_refused_hand_off_goes_to_another),
         cmocka_unit_test(a_context_retry_takes_a_new_id),
         cmocka_unit_test(a_generation_retry_keeps_its_id),
         cmocka_unit_test(a_failed_transfer_restarts_once),
