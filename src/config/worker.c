@@ -101,7 +101,8 @@ static const struct config_field FIELDS[] = {
     {"cache_transceiver_config.backend", TEXT_AT(backend),
      .choices = "DEFAULT|UCX|TCP|auto|ucx|tcp|inproc", .default_text = "auto",
      .unit = "",
-     .help = "what moves KV: ucx (one host), tcp, auto (ucx, else tcp)"},
+     .help = "what moves KV: ucx (one host), tcp, auto (ucx, else tcp); the "
+             "same on all workers"},
     {"cache_transceiver_config.port", .flag = "data_port", .kind = CONFIG_U32,
      AT(data_port), .max = 65535, .default_text = "0", .unit = "",
      .help = "port of tcp for pages; 0: any free one"},

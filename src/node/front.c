@@ -28,9 +28,8 @@ struct front {
 
 static void say(const struct front *front, const char *what)
 {
-    printf("%s http://%s:%u\n", what, front->config->hostname,
-           route_front_port(front->front));
-    fflush(stdout);
+    node_ports_say(what, front->config->hostname,
+                   route_front_port(front->front));
 }
 
 static void on_ready_poll(void *context)
@@ -72,6 +71,8 @@ static void on_signal(void *context)
         return;
     }
     front->is_draining = true;
+    log_info("route", "draining: what is open may go on for %.1f s",
+             front->config->drain_timeout_s);
     io_timer_stop(front->start_limit);
     io_timer_start(front->drain_limit,
                    (uint64_t)(front->config->drain_timeout_s * 1e9) +
@@ -87,6 +88,10 @@ static enum err start(struct front *front, struct why *why)
     }
     if (code != OK) {
         return why_say(why, code, "signals: %s", err_name(code));
+    }
+    if (front->config->internal_auth_key[0] == 0) {
+        log_warn("route", "no internal_request_auth_key: workers refuse the "
+                          "hand-offs, but those that are not strict");
     }
     code = route_front_open(
         &(struct route_front_options){

@@ -1,5 +1,6 @@
 #include "node/ports.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -58,4 +59,12 @@ enum err node_ports_check(const struct config_worker *config, struct why *why)
                      "cache_transceiver_config.port", why);
     }
     return code;
+}
+
+void node_ports_say(const char *what, const char *host, uint16_t port)
+{
+    bool is_v6 = strchr(host, ':') != NULL && host[0] != '[';
+    printf(is_v6 ? "%s http://[%s]:%u\n" : "%s http://%s:%u\n", what, host,
+           port);
+    fflush(stdout);
 }

@@ -13,3 +13,6 @@ MUST_USE enum err node_ports_check(const struct config_worker *config,
 /* Puts `key` before an error that a port is the reason of; any other one stays
  * as it is. Returns `code`. */
 enum err node_ports_name(enum err code, const char *key, struct why *why);
+
+/* "ready http://host:port" on standard output, for whoever started us. */
+void node_ports_say(const char *what, const char *host, uint16_t port);

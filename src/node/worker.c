@@ -54,9 +54,7 @@ struct worker {
 
 static void say(const struct worker *worker, const char *what)
 {
-    printf("%s http://%s:%u\n", what, worker->config->host,
-           serve_port(worker->serve));
-    fflush(stdout);
+    node_ports_say(what, worker->config->host, serve_port(worker->serve));
 }
 
 static void say_loading(void *context, const char *what)
@@ -306,6 +304,8 @@ static void on_signal(void *context)
         return;
     }
     worker->is_draining = true;
+    log_info("worker", "draining: what is open may go on for %.1f s",
+             worker->config->drain_timeout_ms / 1000.0);
     io_timer_start(worker->drain_limit,
                    worker->config->drain_timeout_ms * (uint64_t)1000000);
     if (worker->is_loaded) {
@@ -329,6 +329,16 @@ static enum err open_ports(struct worker *worker, struct why *why)
     return node_ports_name(code, "port", why);
 }
 
+static void warn_of_key(const struct worker *worker)
+{
+    if (worker->key.size == 0 && worker->config->strict_internal_auth) {
+        log_warn("worker",
+                 "no --auth-key-file: every hand-off will be refused, whole "
+                 "requests are answered (strict_internal_auth: false takes "
+                 "hand-offs unsigned)");
+    }
+}
+
 static enum err open_main(struct worker *worker, struct why *why)
 {
     enum err code =
@@ -336,6 +346,7 @@ static enum err open_main(struct worker *worker, struct why *why)
     if (code != OK) {
         return code;
     }
+    warn_of_key(worker);
     code = io_loop_create(&worker->loop);
     if (code == OK) {
         code = io_waker_create(&worker->loaded_waker);

@@ -278,6 +278,7 @@ static void on_event(struct serve *serve, const struct engine_event *event)
         return;
     }
     if (event->kind == ENGINE_EVENT_SENT) {
+        serve_stats_add_moved(serve->stats, &event->journey);
         serve_transfers_note_sent(&serve->transfers, event->id,
                                   io_clock_wall_ms(), event->error != OK,
                                   &event->journey);

@@ -303,6 +303,14 @@ void serve_stats_add_gap(struct serve_stats *stats, uint64_t ns)
     add_seconds(stats->gap, ns);
 }
 
+void serve_stats_add_moved(struct serve_stats *stats,
+                           const struct engine_journey *journey)
+{
+    obs_counter_add(stats->moved, journey->moved_bytes);
+    obs_counter_add(stats->bounced_count, journey->bounced_bytes > 0);
+    obs_counter_add(stats->bounced_bytes, journey->bounced_bytes);
+}
+
 void serve_stats_add_end(struct serve_stats *stats,
                          const struct serve_stats_end *end)
 {
@@ -311,9 +319,9 @@ void serve_stats_add_end(struct serve_stats *stats,
     obs_counter_add(stats->prompt, end->prompt_tokens);
     obs_counter_add(stats->cached, end->journey->cached_tokens);
     obs_counter_add(stats->completion, end->completion_tokens);
-    obs_counter_add(stats->moved, end->journey->moved_bytes);
-    obs_counter_add(stats->bounced_count, end->journey->bounced_bytes > 0);
-    obs_counter_add(stats->bounced_bytes, end->journey->bounced_bytes);
+    if (end->kind == ENGINE_GENERATION_ONLY) {
+        serve_stats_add_moved(stats, end->journey);
+    }
     add_seconds(stats->total[end->kind], end->total_ns);
     add_seconds(stats->queue, end->journey->queue_ns);
     if (end->kind != ENGINE_GENERATION_ONLY) {

@@ -26,6 +26,10 @@ struct serve_stats_end {
     uint32_t prompt_tokens, completion_tokens;
     const struct engine_journey *journey;
 };
+/* What a hand-off moved: a receiver's with its end, a sender's when it is
+ * through, after its answer. */
+void serve_stats_add_moved(struct serve_stats *stats,
+                           const struct engine_journey *journey);
 void serve_stats_add_end(struct serve_stats *stats,
                          const struct serve_stats_end *end);
 

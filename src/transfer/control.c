@@ -235,7 +235,10 @@ static void on_accept(void *context, struct io_stream *stream)
     if (io_address_parse(span_of_string(name), &why, &peer) != OK ||
         !is_allowed(control, peer.host)) {
         control->options.stats->peers_refused++;
-        log_warn("transfer", "peer %s: its host is not allowed", name);
+        log_warn_rare("transfer",
+                      "peer %s: its host is not in "
+                      "cache_transceiver_config.allowed_peer_hosts",
+                      name);
         return; /* a stream without handler is closed */
     }
     strangers_add(control->strangers, stream);
@@ -292,7 +295,13 @@ static enum err open_stream(struct link *link, const char *endpoint,
                                         .context = link};
     enum err err = io_address_parse(span_of_string(endpoint), why, &address);
     if (!err && !is_allowed(link->control, address.host)) {
-        err = why_say(why, ERR_DENIED, "host %s is not allowed", address.host);
+        link->control->options.stats->peers_refused++;
+        log_warn_rare("transfer",
+                      "sender %s: its host is not in "
+                      "cache_transceiver_config.allowed_peer_hosts",
+                      endpoint);
+        err = why_say(why, ERR_DENIED,
+                      "host %s is not in its allowed_peer_hosts", address.host);
     }
     return err ? err
                : io_stream_connect(link->control->options.loop, address.host,
