@@ -171,9 +171,10 @@ static void take_step(struct send_slot *slot, uint64_t bytes_max)
         bytes = bytes < bytes_max ? bytes : bytes_max;
     }
     slot->next_piece = at;
-    slot->write =
-        (struct transfer_write){.pieces = slot->pieces + slot->step_piece,
-                                .piece_count = at - slot->step_piece};
+    slot->write = (struct transfer_write){
+        .pieces = slot->piece_count == 0 ? NULL /* an empty last slice */
+                                         : slot->pieces + slot->step_piece,
+        .piece_count = at - slot->step_piece};
 }
 
 void send_pieces_step(struct send_slot *slot)
