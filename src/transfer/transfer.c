@@ -22,6 +22,7 @@ struct transfer {
     struct transfer_options options;
     char host[256], advertise[256]; /* copies for options */
     struct io_timer *timer;
+    uint64_t tick_ns; /* when it is due; 0: it is not started */
     struct io_watch *watch; /* of the backend; NULL when it cannot sleep */
     struct control *control;
     struct send_side *sends;
@@ -144,13 +145,24 @@ static void take_all_commands(struct transfer *transfer)
     }
 }
 
+/* Sooner than it would, never later: commands that do not stop must not put off
+ * what time alone ends. */
+static void tick_within(struct transfer *transfer, uint64_t ms)
+{
+    uint64_t due_ns = now_of(transfer) + ms * MS_NS;
+    if (transfer->tick_ns == 0 || due_ns < transfer->tick_ns) {
+        transfer->tick_ns = due_ns;
+        io_timer_start(transfer->timer, ms * MS_NS);
+    }
+}
+
 static void on_commands(void *context)
 {
     struct transfer *transfer = context;
     struct transfer_command command;
     for (int i = 0; i < COMMANDS_A_TURN_MAX; i++) {
         if (!io_mailbox_take(transfer->options.port.commands, &command)) {
-            io_timer_start(transfer->timer, TICK_BUSY_MS * MS_NS);
+            tick_within(transfer, TICK_BUSY_MS);
             publish_stats(transfer);
             return;
         }
@@ -175,8 +187,8 @@ static void on_tick(void *context)
         wake(transfer); /* a backend may hold something without a sign */
     }
     publish_stats(transfer);
-    io_timer_start(transfer->timer,
-                   (is_busy ? TICK_BUSY_MS : TICK_IDLE_MS) * MS_NS);
+    transfer->tick_ns = 0;
+    tick_within(transfer, is_busy ? TICK_BUSY_MS : TICK_IDLE_MS);
 }
 
 /* -------- links -------- */
@@ -435,7 +447,7 @@ enum err transfer_create(const struct transfer_options *options,
             io_watch_create(options->loop, fd, on_backend_ready, transfer);
         io_watch_set(transfer->watch, IO_READABLE);
     }
-    io_timer_start(transfer->timer, TICK_IDLE_MS * MS_NS);
+    tick_within(transfer, TICK_IDLE_MS);
     wake(transfer); /* arms the backend */
     publish_stats(transfer);
     *transfer_out = transfer;
