@@ -1,6 +1,8 @@
 #include "base/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -74,6 +76,35 @@ static void add_json_line(struct buf *line, enum log_level level,
     buf_add_byte(line, '}');
 }
 
+/* A pipe that can be written has room for this much. */
+enum { LINE_MAX_SIZE = 4096 };
+
+/* Lines that nobody took, since one was taken last. */
+static atomic_uint lost;
+
+/* Whoever reads our lines may sleep, or be gone: that costs lines, not us. */
+static bool can_write(void)
+{
+    struct pollfd at = {STDERR_FILENO, POLLOUT, 0};
+    return poll(&at, 1, 0) == 1 && (at.revents & (POLLOUT | POLLERR));
+}
+
+/* One write a line: lines of several processes on one terminal stay whole.
+ * A log that cannot be written is no reason to stop. */
+static void put(struct buf *line)
+{
+    if (!can_write()) {
+        atomic_fetch_add(&lost, 1);
+        return;
+    }
+    if (line->size > LINE_MAX_SIZE) {
+        line->size = LINE_MAX_SIZE;
+        line->data[LINE_MAX_SIZE - 1] = '\n';
+    }
+    ssize_t written = write(STDERR_FILENO, line->data, line->size);
+    (void)written;
+}
+
 static void write_line(enum log_level level, const char *part,
                        const char *format, va_list args)
 {
@@ -87,16 +118,30 @@ static void write_line(enum log_level level, const char *part,
         add_text_line(&line, level, part, message);
     }
     buf_add_byte(&line, '\n');
-    /* One write a line: lines of several processes on one terminal stay whole.
-     * A log that cannot be written is no reason to stop. */
-    ssize_t written = write(STDERR_FILENO, line.data, line.size);
-    (void)written;
+    put(&line);
     buf_finish(&line);
+}
+
+static void say(enum log_level level, const char *part, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(level, part, format, args);
+    va_end(args);
+}
+
+static void tell_lost(void)
+{
+    if (atomic_load(&lost) > 0 && can_write()) {
+        say(LOG_WARN, "log", "%u lines were lost: nobody took them",
+            atomic_exchange(&lost, 0));
+    }
 }
 
 void log_line(enum log_level level, const char *part, const char *format, ...)
 {
     if (log_is_on(level)) {
+        tell_lost();
         va_list args;
         va_start(args, format);
         write_line(level, part, format, args);
@@ -142,6 +187,7 @@ void log_rare_line(struct log_gate *gate, enum log_level level,
         log_line(level, part, "%llu lines like the next one were left out",
                  (unsigned long long)left_out);
     }
+    tell_lost();
     va_list args;
     va_start(args, format);
     write_line(level, part, format, args);

@@ -367,8 +367,8 @@ static void decide(struct engine_core *core, struct item *item,
         give_up(core, item);
     }
     if (op->outcome != AGREE_COMPLETED) {
-        log_info("engine", "KV of request %lld did not move: %s",
-                 (long long)item->rid, agree_reason_name(op->reason));
+        log_info_rare("engine", "KV of request %lld did not move: %s",
+                      (long long)item->rid, agree_reason_name(op->reason));
     }
     if (!is_under_way && item->kind == ENGINE_CONTEXT_ONLY) {
         bool is_sent = op->outcome == AGREE_COMPLETED;

@@ -259,8 +259,9 @@ static void on_gone(struct front_owner *owner)
     struct front_session *session = (struct front_session *)owner;
     session->exchange = NULL;
     route_metrics_on_gone(&session->front->metrics, session->request.state);
-    log_info("route", "request %" PRId64 ": status 499, the client left (%s)",
-             session->request.id, route_state_name(session->request.state));
+    log_info_rare(
+        "route", "request %" PRId64 ": status 499, the client left (%s)",
+        session->request.id, route_state_name(session->request.state));
     front_session_event(session,
                         (struct route_event){.kind = ROUTE_EVENT_CLIENT_GONE});
 }

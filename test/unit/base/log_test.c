@@ -173,6 +173,33 @@ static void long_line_is_cut(void **state)
     assert_int_equal(got[strlen(got) - 1], '\n');
 }
 
+/* A pipe whose reader sleeps takes what it has room for; the rest is lost, and
+ * said to be once there is room again. We never wait. */
+static void a_reader_that_sleeps_costs_lines_only(void **state)
+{
+    (void)state;
+    static char taken[1 << 20];
+    int ends[2];
+    log_setup(&(struct log_options){.level = LOG_INFO});
+    assert_int_equal(pipe(ends), 0);
+    int old = dup(STDERR_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < 5000; i++) {
+        log_info("engine", "%0500d", i);
+    }
+    ssize_t size = read(ends[0], taken, sizeof(taken) - 1);
+    log_info("engine", "here again");
+    dup2(old, STDERR_FILENO);
+    close(old);
+    close(ends[1]);
+    assert_true(size > 4096);
+    size = read(ends[0], taken, sizeof(taken) - 1);
+    taken[size < 0 ? 0 : size] = 0;
+    close(ends[0]);
+    assert_non_null(strstr(taken, "lines were lost"));
+    assert_non_null(strstr(taken, "here again\n"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +208,7 @@ int main(void)
         cmocka_unit_test(rare_lines_are_few),
         cmocka_unit_test(a_gate_counts_what_it_leaves_out),
         cmocka_unit_test(what_was_left_out_is_told),
+        cmocka_unit_test(a_reader_that_sleeps_costs_lines_only),
         cmocka_unit_test(level_is_a_floor),
         cmocka_unit_test(long_line_is_cut),
     };
