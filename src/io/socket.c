@@ -12,7 +12,7 @@
 
 _Static_assert((int)IO_SOCKET_TEXT_SIZE == (int)IO_ENDPOINT_TEXT_SIZE,
                "one text");
-enum { IDLE_S = 30, PROBE_S = 10, PROBES = 3 };
+enum { IDLE_S = 30, PROBE_S = 10, PROBES = 3, STALL_MS = 10000 };
 
 enum err io_socket_listen(const struct io_socket_listen *options,
                           struct why *why, int *fd_out)
@@ -33,6 +33,9 @@ static void set_option(int fd, int level, int name, int value)
 }
 
 /* A host that went away without a word is found by probes. */
+/* What has been sent and is not taken for so long breaks the connection, also
+ * where the other end lives and does not read: whoever lent the bytes has them
+ * back then. */
 static void tune(int fd)
 {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -40,6 +43,7 @@ static void tune(int fd)
     set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
     set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_S);
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, STALL_MS);
 }
 
 static bool is_system_full(int code)

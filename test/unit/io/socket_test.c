@@ -1,6 +1,9 @@
 /* io/socket: bare sockets to each other over both families. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "test.h"
@@ -22,6 +25,16 @@ static void wait_for(int fd, short events)
     assert_int_equal(poll(&at, 1, 10000), 1);
 }
 
+/* How long bytes may lie untaken before the system breaks the connection. */
+static int stall_ms(int fd)
+{
+    int value = 0;
+    socklen_t size = sizeof(value);
+    assert_int_equal(
+        getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &value, &size), 0);
+    return value;
+}
+
 /* Two parts go out in one send and come into two others; then one end goes and
  * the other is told. */
 static void parts_go_there_and_the_end_too(void **state)
@@ -38,6 +51,7 @@ static void parts_go_there_and_the_end_too(void **state)
             OK);
         wait_for(out, POLLOUT);
         assert_int_equal(io_socket_connected(out, &why), OK);
+        assert_in_range(stall_ms(out), 1000, 30000);
         wait_for(listener, POLLIN);
         assert_int_equal(io_socket_accept(listener, &in), OK);
         char a[] = "he", b[] = "llo", c[4] = "", d[2] = "";
