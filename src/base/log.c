@@ -77,16 +77,18 @@ static void add_json_line(struct buf *line, enum log_level level,
 }
 
 /* A pipe that can be written has room for this much. */
-enum { LINE_MAX_SIZE = 4096 };
+enum { LINE_MAX_SIZE = 4096, PATIENCE_MS = 200 };
 
 /* Lines that nobody took, since one was taken last. */
 static atomic_uint lost;
 
-/* Whoever reads our lines may sleep, or be gone: that costs lines, not us. */
+/* Whoever reads our lines may sleep, or be gone: that costs lines, not us. A
+ * reader that is only slower than a burst of them is waited for, once. */
 static bool can_write(void)
 {
     struct pollfd at = {STDERR_FILENO, POLLOUT, 0};
-    return poll(&at, 1, 0) == 1 && (at.revents & (POLLOUT | POLLERR));
+    int wait_ms = atomic_load(&lost) > 0 ? 0 : PATIENCE_MS;
+    return poll(&at, 1, wait_ms) == 1 && (at.revents & (POLLOUT | POLLERR));
 }
 
 /* One write a line: lines of several processes on one terminal stay whole.
