@@ -77,17 +77,18 @@ static inline void rig_pass(struct rig *rig)
     io_waker_wait(rig->waker, UINT64_C(10000000000));
 }
 
-/* Polls, sleeping when there is nothing, until one has ended. */
+/* Polls, sleeping when there is nothing, until one has ended. Wakes of what was
+ * taken before its wake came may stand in between. */
 static inline struct device_copy_done rig_await(struct rig *rig)
 {
     struct device_copy_done done;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 64; i++) {
         if (device_copier_poll(rig->copier, &done)) {
             return done;
         }
         rig_pass(rig);
     }
-    fail_msg("woken three times, and nothing had ended");
+    fail_msg("woken many times, and nothing had ended");
     return (struct device_copy_done){0};
 }
 
