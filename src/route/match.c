@@ -28,7 +28,7 @@ static void read_mark(const struct api_object *info, const char *key,
     }
     struct span text = member->value.text;
     text = span_slice(text, 1, text.size - 1); /* without its quotes */
-    if (text.size < ROUTE_MARK_SIZE && is_hex(text)) {
+    if (text.size > 0 && text.size < ROUTE_MARK_SIZE && is_hex(text)) {
         memcpy(mark_out, text.data, text.size);
         mark_out[text.size] = 0;
     }

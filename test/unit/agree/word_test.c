@@ -148,6 +148,18 @@ static uint8_t draw_word(struct rng *rng)
     return word;
 }
 
+static void expect_same(const struct agree_verdict *a,
+                        const struct agree_verdict *b)
+{
+    assert_int_equal(a->outcome, b->outcome);
+    assert_int_equal(a->is_ready, b->is_ready);
+    assert_int_equal(a->is_doomed, b->is_doomed);
+    assert_int_equal(a->is_decided, b->is_decided);
+    assert_int_equal(a->is_reclaimable, b->is_reclaimable);
+    assert_int_equal(a->needs_quarantine, b->needs_quarantine);
+    assert_int_equal(a->reason, b->reason);
+}
+
 /* What any rank says is a union, what all must say an intersection: the order
  * of the ranks is nothing, one that says the same as another changes nothing, and
  * a domain is as good as its parts are together. [transfer T38] */
@@ -182,7 +194,7 @@ static void reduction_is_union_and_intersection(void **state)
         words[count] = words[twice];
         reasons[count] = reasons[twice];
         assert_int_equal(agree_reduce(words, reasons, count + 1, &again), OK);
-        assert_memory_equal(&again, &whole, sizeof(whole));
+        expect_same(&again, &whole);
         for (uint32_t i = count; i > 1; i--) {
             uint32_t other = (uint32_t)rng_below(&rng, i);
             uint8_t word = words[i - 1], reason = reasons[i - 1];
@@ -190,7 +202,7 @@ static void reduction_is_union_and_intersection(void **state)
             words[other] = word, reasons[other] = reason;
         }
         assert_int_equal(agree_reduce(words, reasons, count, &again), OK);
-        assert_memory_equal(&again, &whole, sizeof(whole));
+        expect_same(&again, &whole);
     }
 }
 
