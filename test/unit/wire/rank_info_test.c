@@ -11,7 +11,8 @@
 
 #include "wire/rank_info.h"
 
-static const uint8_t MARK[] = "what a digest of a model might be like, or another";
+static const uint8_t MARK[] =
+    "what a digest of a model might be like, or another";
 
 static struct wire_rank_info example(void)
 {
