@@ -160,6 +160,9 @@ void slices_turn(struct engine_core *core, uint64_t now_ns)
             unlease_drained(core, session);
         }
     }
+    if (!core->has_seen_streams) {
+        return;
+    }
     offers_turn(core, now_ns);
     for (struct item *item = core->oldest; item != NULL; item = item->younger) {
         if (item->state == ITEM_CONTEXT_WAIT) {
