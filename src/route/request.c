@@ -115,7 +115,6 @@ static void on_leg_end(struct route_step *step)
         return;
     }
     /* The legs of a role that has died go to the other one. */
-    request->failed = server;
     if (never_arrived(outcome->end) && route_step_may_restart(request) &&
         route_step_has_other(step)) {
         route_step_restart(step);

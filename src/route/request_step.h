@@ -33,7 +33,8 @@ void route_step_place_generation(struct route_step *step);
 void route_step_place_again(struct route_step *step);
 bool route_step_has_other(const struct route_step *step);
 /* A server that will not take part in the hand-off, by its settings, is no
- * reason that another one should not. False: there is none, or no budget. */
+ * reason that another one should not. False: there is none, or no budget; it has
+ * failed all the same. */
 bool route_step_ask_another(struct route_step *step, int32_t refused);
 void route_step_retry(struct route_step *step, int32_t failed);
 int32_t route_step_server_of_leg(const struct route_request *request);

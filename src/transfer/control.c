@@ -99,6 +99,8 @@ void control_drop(struct link *link, const char *format, ...)
     control_close(link, false);
 }
 
+/* -------- frames -------- */
+
 static void on_frame(struct link *link, const struct wire_header *header,
                      struct span body)
 {
@@ -220,10 +222,20 @@ static const struct io_stream_handler stream_handler = {
     .on_close = on_close,
 };
 
-static bool is_allowed(const struct control *control, const char *host)
+/* Counts and says who is not: "peer" or "sender", by its name here. */
+static bool is_allowed(struct control *control, const char *host,
+                       const char *what, const char *name)
 {
     const struct io_allow *allow = control->options.transfer->allow;
-    return allow == NULL || io_allow_has(allow, host);
+    if (allow == NULL || io_allow_has(allow, host)) {
+        return true;
+    }
+    control->options.stats->peers_refused++;
+    log_warn_rare("transfer",
+                  "%s %s: its host is not in "
+                  "cache_transceiver_config.allowed_peer_hosts",
+                  what, name);
+    return false;
 }
 
 static void on_accept(void *context, struct io_stream *stream)
@@ -233,12 +245,7 @@ static void on_accept(void *context, struct io_stream *stream)
     struct io_address peer;
     const char *name = io_stream_peer(stream);
     if (io_address_parse(span_of_string(name), &why, &peer) != OK ||
-        !is_allowed(control, peer.host)) {
-        control->options.stats->peers_refused++;
-        log_warn_rare("transfer",
-                      "peer %s: its host is not in "
-                      "cache_transceiver_config.allowed_peer_hosts",
-                      name);
+        !is_allowed(control, peer.host, "peer", name)) {
         return; /* a stream without handler is closed */
     }
     strangers_add(control->strangers, stream);
@@ -294,12 +301,7 @@ static enum err open_stream(struct link *link, const char *endpoint,
     struct io_stream_options options = {.handler = &stream_handler,
                                         .context = link};
     enum err err = io_address_parse(span_of_string(endpoint), why, &address);
-    if (!err && !is_allowed(link->control, address.host)) {
-        link->control->options.stats->peers_refused++;
-        log_warn_rare("transfer",
-                      "sender %s: its host is not in "
-                      "cache_transceiver_config.allowed_peer_hosts",
-                      endpoint);
+    if (!err && !is_allowed(link->control, address.host, "sender", endpoint)) {
         err = why_say(why, ERR_DENIED,
                       "host %s is not in its allowed_peer_hosts", address.host);
     }

@@ -49,5 +49,3 @@ enum err control_send(struct link *link, uint16_t type, int64_t rid,
     link->said_ns = io_loop_now(control->options.loop);
     return OK;
 }
-
-/* -------- frames -------- */

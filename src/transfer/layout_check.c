@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/blockers.h"
+#include "base/check.h"
 #include "transfer/layout_helix.h"
 
 /* -------- one party -------- */
