@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/scan.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "http/client.h"
 #include "http/events.h"
+#include "node/json.h"
 
 enum { ANSWER_SIZE_MAX = 1 << 20 };
 static const uint64_t IDLE_NS = 180000000000u;
@@ -30,27 +30,18 @@ struct node_prompt {
 
 static void next_step(struct node_prompt *prompt, enum step step);
 
-static const struct api_member *find_in(struct api_json value, const char *key,
-                                        struct api_object *object)
-{
-    if (value.kind != API_JSON_OBJECT ||
-        api_scan_object(value, NULL, object) != OK) {
-        return NULL;
-    }
-    return api_find(object, key);
-}
-
 /* choices[0].delta.content of a chat chunk, choices[0].text of a plain one. */
 static void print_text(struct api_json chunk)
 {
     struct api_object *object = mem_new(sizeof(*object));
     struct api_json choice;
     size_t cursor = 0;
-    const struct api_member *member = find_in(chunk, "choices", object);
+    const struct api_member *member = node_json_find(chunk, "choices", object);
     if (member != NULL && api_array_next(member->value, &cursor, &choice)) {
-        member = find_in(choice, "text", object);
-        if (member == NULL && (member = find_in(choice, "delta", object))) {
-            member = find_in(member->value, "content", object);
+        member = node_json_find(choice, "text", object);
+        if (member == NULL &&
+            (member = node_json_find(choice, "delta", object))) {
+            member = node_json_find(member->value, "content", object);
         }
         struct buf text;
         buf_init(&text, ANSWER_SIZE_MAX);
@@ -128,7 +119,7 @@ static void add_journey(struct node_prompt *prompt, const char *side)
     struct api_json list, entry, newest = {.kind = API_JSON_NULL};
     const struct api_member *member = NULL;
     if (api_scan_value(buf_span(&prompt->answer), NULL, &list) == OK) {
-        member = find_in(list, "transfers", object);
+        member = node_json_find(list, "transfers", object);
     }
     size_t cursor = 0;
     if (member != NULL && api_array_next(member->value, &cursor, &entry)) {
@@ -160,26 +151,14 @@ static void fail(struct node_prompt *prompt, const char *text)
     prompt->options.on_end(prompt->options.context, ERR_IO, prompt->reason);
 }
 
-/* The first id of the list: what this cluster serves. */
+/* What this cluster serves. */
 static void on_models_end(struct node_prompt *prompt)
 {
-    struct api_object *object = mem_new(sizeof(*object));
-    struct api_json list, entry;
-    size_t cursor = 0;
-    const struct api_member *member = NULL;
-    if (api_scan_value(buf_span(&prompt->answer), NULL, &list) == OK) {
-        member = find_in(list, "data", object);
-    }
-    if (member != NULL && api_array_next(member->value, &cursor, &entry)) {
-        member = find_in(entry, "id", object);
-    }
-    if (member != NULL && member->value.kind == API_JSON_STRING) {
-        buf_add_span(&prompt->model, member->value.text);
+    if (node_json_first_model(buf_span(&prompt->answer), &prompt->model)) {
         next_step(prompt, STEP_CHAT);
     } else {
         fail(prompt, "the cluster names no model");
     }
-    mem_free(object);
 }
 
 static void on_text_end(struct node_prompt *prompt, int status)

@@ -2,11 +2,11 @@
 
 #include <stdio.h>
 
-#include "api/scan.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "http/client.h"
+#include "node/json.h"
 
 enum { ANSWER_SIZE_MAX = 1 << 20, NAME_SIZE_MAX = 1024 };
 static const uint64_t PATIENCE_NS = 5000000000u; /* a request */
@@ -30,34 +30,6 @@ static void on_body(void *context, struct http_call *call, struct span bytes)
     buf_add_span(&warm->answer, bytes);
 }
 
-static const struct api_member *find_in(struct api_json value, const char *key,
-                                        struct api_object *object)
-{
-    return value.kind == API_JSON_OBJECT &&
-                   api_scan_object(value, NULL, object) == OK
-               ? api_find(object, key)
-               : NULL;
-}
-
-/* The first id of the list. */
-static void read_model(struct node_warm *warm)
-{
-    struct api_object *object = mem_new(sizeof(*object));
-    struct api_json list, entry;
-    size_t cursor = 0;
-    const struct api_member *member = NULL;
-    if (api_scan_value(buf_span(&warm->answer), NULL, &list) == OK) {
-        member = find_in(list, "data", object);
-    }
-    if (member != NULL && api_array_next(member->value, &cursor, &entry)) {
-        member = find_in(entry, "id", object);
-        if (member != NULL && member->value.kind == API_JSON_STRING) {
-            buf_add_span(&warm->model, member->value.text);
-        }
-    }
-    mem_free(object);
-}
-
 static void on_end(void *context, struct http_call *call,
                    enum http_call_end end, const char *text)
 {
@@ -72,8 +44,9 @@ static void on_end(void *context, struct http_call *call,
     } else if (knew_model) {
         warm->done++;
     } else {
-        read_model(warm);
-        warm->done = warm->model.size > 0 ? 0 : warm->options.count;
+        bool is_named =
+            node_json_first_model(buf_span(&warm->answer), &warm->model);
+        warm->done = is_named ? 0 : warm->options.count;
     }
     next(warm);
 }
