@@ -285,18 +285,6 @@ static void open_streams(struct rig **rigs, int count)
     }
 }
 
-static void run_streams(struct streams *streams, struct rig **rigs, int count,
-                        int turns)
-{
-    for (int turn = 0; turn < turns; turn++) {
-        for (int i = 0; i < count; i++) {
-            rig_turn(rigs[i]);
-            rigs[i]->now_ns += STEP_NS;
-            stream_turn(streams, rigs[i]);
-        }
-    }
-}
-
 /* 1: its tokens came; -1: it failed; 0: it waits. */
 static int stream_outcome(const struct rig *to, int64_t rid, uint32_t tokens)
 {
@@ -326,12 +314,12 @@ static void the_older_of_two_large_receives_is_served(void **state)
         rig_submit(rigs[rid - 1],
                    stream_half(ENGINE_GENERATION_ONLY, rid, (int)rid, 40));
     }
-    run_streams(&streams, rigs, 2, 1);
+    stream_run(&streams, rigs, 2, 1, STEP_NS);
     for (int64_t rid = 1; rid <= 2; rid++) {
         rig_submit(rigs[2 - rid],
                    stream_half(ENGINE_CONTEXT_ONLY, rid, (int)rid, 40));
     }
-    run_streams(&streams, rigs, 2, 40);
+    stream_run(&streams, rigs, 2, 40, STEP_NS);
     assert_int_equal(stream_outcome(rigs[0], 1, 40), 1);
     assert_int_equal(stream_outcome(rigs[1], 2, 40), -1);
     for (int i = 0; i < 2; i++) {
@@ -349,14 +337,14 @@ static void a_receive_does_not_end_for_a_receive(void **state)
     struct streams streams = {0};
     open_streams(&rig, 1);
     rig_submit(rig, stream_half(ENGINE_GENERATION_ONLY, 9, 9, 40));
-    run_streams(&streams, &rig, 1, 1);
+    stream_run(&streams, &rig, 1, 1, STEP_NS);
     rig_submit(rig, stream_half(ENGINE_GENERATION_ONLY, 2, 2, 40));
-    run_streams(&streams, &rig, 1, 60);
+    stream_run(&streams, &rig, 1, 60, STEP_NS);
     assert_int_equal(stream_outcome(rig, 9, 40), 0);
     rig_command(rig, ENGINE_CANCEL, 9 + STREAM_NEXT, 0);
-    run_streams(&streams, &rig, 1, 2);
+    stream_run(&streams, &rig, 1, 2, STEP_NS);
     rig_command(rig, ENGINE_CANCEL, 2 + STREAM_NEXT, 0);
-    run_streams(&streams, &rig, 1, 2);
+    stream_run(&streams, &rig, 1, 2, STEP_NS);
     rig_assert_idle(rig);
     rig_destroy(rig);
 }
@@ -370,9 +358,9 @@ static void a_receive_ends_for_what_its_sender_holds(void **state)
     struct streams streams = {0};
     open_streams(&rig, 1);
     rig_submit(rig, stream_half(ENGINE_GENERATION_ONLY, 9, 9, 40));
-    run_streams(&streams, &rig, 1, 1);
+    stream_run(&streams, &rig, 1, 1, STEP_NS);
     rig_submit(rig, half(ENGINE_GENERATION_ONLY, 2 + STREAM_NEXT, 2, 40));
-    run_streams(&streams, &rig, 1, 3);
+    stream_run(&streams, &rig, 1, 3, STEP_NS);
     assert_int_equal(stream_outcome(rig, 9, 40), 0); /* patience */
     struct transfer_command order = {0};
     for (int i = 0; i < 20; i++) {
@@ -407,12 +395,12 @@ static int run_stream_world(uint64_t seed)
         tokens[rid] = 4 + (uint32_t)rng_below(&rng, 56);
         rig_submit(rigs[to[rid]], stream_half(ENGINE_GENERATION_ONLY, rid,
                                               (int)rid, tokens[rid]));
-        run_streams(&streams, rigs, count, (int)rng_below(&rng, 2));
+        stream_run(&streams, rigs, count, (int)rng_below(&rng, 2), STEP_NS);
         rig_submit(rigs[from], stream_half(ENGINE_CONTEXT_ONLY, rid, (int)rid,
                                            tokens[rid]));
-        run_streams(&streams, rigs, count, (int)rng_below(&rng, 2));
+        stream_run(&streams, rigs, count, (int)rng_below(&rng, 2), STEP_NS);
     }
-    run_streams(&streams, rigs, count, 400);
+    stream_run(&streams, rigs, count, 400, STEP_NS);
     for (int64_t rid = 1; rid <= STREAM_RIDS; rid++) {
         int outcome = stream_outcome(rigs[to[rid]], rid, tokens[rid]);
         if (outcome == 0) {

@@ -19,18 +19,6 @@ static struct rig *open_rig(uint32_t session_max)
     return rig_create(&options);
 }
 
-static void run(struct streams *streams, struct rig **rigs, int count,
-                int turns)
-{
-    for (int turn = 0; turn < turns; turn++) {
-        for (int i = 0; i < count; i++) {
-            rig_turn(rigs[i]);
-            rigs[i]->now_ns += STEP_NS;
-            stream_turn(streams, rigs[i]);
-        }
-    }
-}
-
 static void assert_answered(const struct rig *to, int64_t rid, uint32_t tokens)
 {
     int32_t expected[4];
@@ -51,9 +39,9 @@ static void the_last_session_goes_to_who_is_awaited(void **state)
                    stream_half(ENGINE_CONTEXT_ONLY, rid, (int)rid, 20));
         rig_submit(rigs[1], stream_half(ENGINE_GENERATION_ONLY, 3 - rid,
                                         (int)(3 - rid), 20));
-        run(&streams, rigs, 2, 2);
+        stream_run(&streams, rigs, 2, 2, STEP_NS);
     }
-    run(&streams, rigs, 2, 60);
+    stream_run(&streams, rigs, 2, 60, STEP_NS);
     for (int64_t rid = 1; rid <= 2; rid++) {
         assert_answered(rigs[1], rid, 20);
     }
@@ -129,9 +117,9 @@ static void a_cancel_meets_a_withdrawal(void **state)
     assert_int_equal(order.kind, TRANSFER_WITHDRAW);
     stream_withdraw(&streams.of[1]);
     stream_turn(&streams, rig);
-    run(&streams, &rig, 1, 4);
+    stream_run(&streams, &rig, 1, 4, STEP_NS);
     rig_command(rig, ENGINE_ABORT_RID, 2, 0);
-    run(&streams, &rig, 1, 4);
+    stream_run(&streams, &rig, 1, 4, STEP_NS);
     rig_assert_idle(rig);
     rig_destroy(rig);
 }
@@ -158,9 +146,9 @@ static void run_world(uint64_t seed)
                                               (int)rid, tokens[rid]));
         rig_submit(rigs[rng_below(&rng, (uint64_t)senders)],
                    stream_half(ENGINE_CONTEXT_ONLY, i, (int)i, tokens[i]));
-        run(&streams, rigs, count, (int)rng_below(&rng, 3));
+        stream_run(&streams, rigs, count, (int)rng_below(&rng, 3), STEP_NS);
     }
-    run(&streams, rigs, count, 1500);
+    stream_run(&streams, rigs, count, 1500, STEP_NS);
     for (int64_t rid = 1; rid <= RIDS; rid++) {
         assert_answered(rigs[to[rid]], rid, tokens[rid]);
     }

@@ -4,38 +4,8 @@
 
 enum { CHUNK = 8, RID = 5 };
 
-struct pair {
-    struct rig *context, *generation;
-    struct streams streams;
-};
-
-static void open_pair(struct pair *pair,
-                      const struct engine_core_options *options)
-{
-    *pair = (struct pair){.context = rig_create(options),
-                          .generation = rig_create(options)};
-}
-
-static void close_pair(struct pair *pair)
-{
-    rig_assert_idle(pair->context);
-    rig_assert_idle(pair->generation);
-    rig_destroy(pair->context);
-    rig_destroy(pair->generation);
-}
-
-static void turns(struct pair *pair, int count)
-{
-    for (int i = 0; i < count; i++) {
-        rig_turn(pair->generation);
-        stream_turn(&pair->streams, pair->generation);
-        rig_turn(pair->context);
-        stream_turn(&pair->streams, pair->context);
-    }
-}
-
-static void submit(struct pair *pair, int64_t rid, int kind, uint32_t tokens,
-                   uint32_t choices)
+static void submit(struct stream_pair *pair, int64_t rid, int kind,
+                   uint32_t tokens, uint32_t choices)
 {
     for (int half = 0; half < 2; half++) {
         struct engine_request *request = stream_half(
@@ -46,7 +16,7 @@ static void submit(struct pair *pair, int64_t rid, int kind, uint32_t tokens,
     }
 }
 
-static void assert_answered(struct pair *pair, int64_t rid, int kind,
+static void assert_answered(struct stream_pair *pair, int64_t rid, int kind,
                             uint32_t tokens)
 {
     int32_t expected[4];
@@ -60,14 +30,14 @@ static void assert_answered(struct pair *pair, int64_t rid, int kind,
 static void run_setting(const struct engine_core_options *options,
                         uint32_t choices)
 {
-    struct pair pair;
-    open_pair(&pair, options);
+    struct stream_pair pair;
+    stream_pair_open(&pair, options);
     for (int64_t rid = RID; rid < RID + 2; rid++) {
         submit(&pair, rid, 1, 37, choices);
-        turns(&pair, 60);
+        stream_pair_run(&pair, 60);
         assert_answered(&pair, rid, 1, 37);
     }
-    close_pair(&pair);
+    stream_pair_close(&pair);
 }
 
 /* The capacity policies (G12), reuse of any kind (G7), prompts in chunks or
@@ -94,24 +64,24 @@ static void a_drain_in_the_middle_ends_nothing(void **state)
     (void)state;
     struct engine_core_options options = rig_options();
     options.chunk_tokens = CHUNK;
-    struct pair pair;
-    open_pair(&pair, &options);
+    struct stream_pair pair;
+    stream_pair_open(&pair, &options);
     submit(&pair, RID, 1, 37, 1);
     while (pair.streams.of[RID].slice_count < 2) {
-        turns(&pair, 1);
+        stream_pair_run(&pair, 1);
     }
     rig_command(pair.context, ENGINE_DRAIN, 0, 0);
     rig_command(pair.generation, ENGINE_DRAIN, 0, 0);
-    turns(&pair, 1);
+    stream_pair_run(&pair, 1);
     assert_null(rig_find(pair.context, RID, 0, ENGINE_EVENT_FAILED));
     assert_null(rig_find(pair.context, RID, 0, ENGINE_EVENT_FINISHED));
     assert_null(
         rig_find(pair.generation, RID + STREAM_NEXT, 0, ENGINE_EVENT_FAILED));
     submit(&pair, RID + 1, 2, 20, 1);
-    turns(&pair, 60);
+    stream_pair_run(&pair, 60);
     assert_answered(&pair, RID, 1, 37);
     assert_non_null(rig_find(pair.context, RID + 1, 0, ENGINE_EVENT_FAILED));
-    close_pair(&pair);
+    stream_pair_close(&pair);
 }
 
 int main(void)

@@ -2,41 +2,11 @@
 
 enum { T = AGREE_TERMINAL, F = AGREE_FAILED, Q = AGREE_QUIET, CHUNK = 8 };
 
-struct pair {
-    struct rig *context, *generation;
-    struct streams streams;
-};
-
 static struct engine_core_options chunked(void)
 {
     struct engine_core_options options = rig_options();
     options.chunk_tokens = CHUNK; /* two blocks a turn */
     return options;
-}
-
-static void open_pair(struct pair *pair,
-                      const struct engine_core_options *options)
-{
-    *pair = (struct pair){.context = rig_create(options),
-                          .generation = rig_create(options)};
-}
-
-static void close_pair(struct pair *pair)
-{
-    rig_assert_idle(pair->context);
-    rig_assert_idle(pair->generation);
-    rig_destroy(pair->context);
-    rig_destroy(pair->generation);
-}
-
-static void run_pair(struct pair *pair)
-{
-    for (int i = 0; i < 60; i++) {
-        rig_turn(pair->generation);
-        stream_turn(&pair->streams, pair->generation);
-        rig_turn(pair->context);
-        stream_turn(&pair->streams, pair->context);
-    }
 }
 
 /* A receiver that says where the pages go, at once. */
@@ -71,21 +41,21 @@ static void drained(struct rig *rig, const struct transfer_command *offer,
 static void streamed_request_gives_the_same_tokens(void **state)
 {
     (void)state;
-    struct pair pair;
+    struct stream_pair pair;
     struct engine_core_options options = chunked();
     int32_t expected[8];
-    open_pair(&pair, &options);
+    stream_pair_open(&pair, &options);
     rig_expect(pair.context, 1, 37, 8, expected);
     struct engine_request *request =
         stream_half(ENGINE_GENERATION_ONLY, 5, 1, 37);
     request->max_new_tokens = 8;
     rig_submit(pair.generation, request);
     rig_submit(pair.context, stream_half(ENGINE_CONTEXT_ONLY, 5, 1, 37));
-    run_pair(&pair);
+    stream_pair_run(&pair, 60);
     rig_assert_tokens(pair.generation, 5 + STREAM_NEXT, 0, expected, 8,
                       ENGINE_FINISH_LENGTH);
     rig_assert_tokens(pair.context, 5, 0, expected, 1, ENGINE_FINISH_HANDOFF);
-    close_pair(&pair);
+    stream_pair_close(&pair);
 }
 
 /* Without a receiver nothing is computed, however free the worker is; others
@@ -420,9 +390,9 @@ static void a_stream_is_never_rewound(void **state)
     options.page_counts[0] = 12;
     options.max_seq = 48;
     options.enable_block_reuse = false;
-    struct pair pair;
+    struct stream_pair pair;
     int32_t expected[30];
-    open_pair(&pair, &options);
+    stream_pair_open(&pair, &options);
     struct engine_request *old = rig_request(1, 2, 12);
     old->max_new_tokens = 30;
     rig_expect(pair.context, 2, 12, 30, expected);
@@ -431,12 +401,12 @@ static void a_stream_is_never_rewound(void **state)
     rig_turn(pair.context);
     rig_submit(pair.generation, stream_half(ENGINE_GENERATION_ONLY, 5, 1, 28));
     rig_submit(pair.context, stream_half(ENGINE_CONTEXT_ONLY, 5, 1, 28));
-    run_pair(&pair);
+    stream_pair_run(&pair, 60);
     rig_assert_tokens(pair.context, 1, 0, expected, 30, ENGINE_FINISH_LENGTH);
     rig_expect(pair.context, 1, 28, 4, expected);
     rig_assert_tokens(pair.generation, 5 + STREAM_NEXT, 0, expected, 4,
                       ENGINE_FINISH_LENGTH);
-    close_pair(&pair);
+    stream_pair_close(&pair);
 }
 
 /* Full attention and a window of 6 tokens: slices name the first alone, the last
@@ -450,9 +420,9 @@ static void a_window_travels_whole_with_the_last_slice(void **state)
     options.lives[1].window = 6;
     options.group_of[1] = 1;
     options.page_counts[1] = 64;
-    struct pair pair;
+    struct stream_pair pair;
     int32_t expected[6];
-    open_pair(&pair, &options);
+    stream_pair_open(&pair, &options);
     rig_expect(pair.context, 1, 30, 6, expected);
     struct engine_request *request =
         stream_half(ENGINE_GENERATION_ONLY, 5, 1, 30);
@@ -473,10 +443,10 @@ static void a_window_travels_whole_with_the_last_slice(void **state)
     rig_turn(pair.context);
     assert_int_equal(leased(pair.context), 2); /* of full attention alone */
     stream_turn(&pair.streams, pair.context);
-    run_pair(&pair);
+    stream_pair_run(&pair, 60);
     rig_assert_tokens(pair.generation, 5 + STREAM_NEXT, 0, expected, 6,
                       ENGINE_FINISH_LENGTH);
-    close_pair(&pair);
+    stream_pair_close(&pair);
 }
 
 /* Nothing but windows: nothing leaves before the last chunk. [transfer T9] */
@@ -538,8 +508,8 @@ static void a_long_prompt_has_a_bounded_number_of_slices(void **state)
     options.page_counts[0] = 400;
     options.max_seq = 1300;
     options.chunk_tokens = 4;
-    struct pair pair;
-    open_pair(&pair, &options);
+    struct stream_pair pair;
+    stream_pair_open(&pair, &options);
     struct engine_request *prompt =
         stream_half(ENGINE_CONTEXT_ONLY, 5, 1, 1200);
     rig_submit(pair.generation,
@@ -560,7 +530,7 @@ static void a_long_prompt_has_a_bounded_number_of_slices(void **state)
         rig_find(pair.generation, 5 + STREAM_NEXT, 0, ENGINE_EVENT_FINISHED)
             ->finish,
         ENGINE_FINISH_LENGTH);
-    close_pair(&pair);
+    stream_pair_close(&pair);
 }
 
 /* Three choices, drawn differently, with alternatives: all of it comes over and
@@ -569,8 +539,8 @@ static void choices_and_logprobs_come_with_the_pages(void **state)
 {
     (void)state;
     struct engine_core_options options = chunked();
-    struct pair pair;
-    open_pair(&pair, &options);
+    struct stream_pair pair;
+    stream_pair_open(&pair, &options);
     for (int half = 0; half < 2; half++) {
         bool is_context = half == 1;
         struct engine_request *request = stream_half(
@@ -580,7 +550,7 @@ static void choices_and_logprobs_come_with_the_pages(void **state)
         request->logprob_count = 2;
         rig_submit(is_context ? pair.context : pair.generation, request);
     }
-    run_pair(&pair);
+    stream_pair_run(&pair, 60);
     for (uint32_t i = 0; i < 3; i++) {
         const struct engine_event *said =
             rig_find(pair.context, 5, i, ENGINE_EVENT_TOKEN);
@@ -603,7 +573,7 @@ static void choices_and_logprobs_come_with_the_pages(void **state)
                 ->finish,
             ENGINE_FINISH_LENGTH);
     }
-    close_pair(&pair);
+    stream_pair_close(&pair);
 }
 
 /* The first token ends the answer, as an end token or because one was all that
@@ -614,9 +584,9 @@ static void a_first_token_can_be_the_last(void **state)
     (void)state;
     for (int is_end = 0; is_end < 2; is_end++) {
         struct engine_core_options options = chunked();
-        struct pair pair;
+        struct stream_pair pair;
         int32_t expected[1];
-        open_pair(&pair, &options);
+        stream_pair_open(&pair, &options);
         rig_expect(pair.context, 1, 22, 1, expected);
         for (int half = 0; half < 2; half++) {
             bool is_context = half == 1;
@@ -628,10 +598,10 @@ static void a_first_token_can_be_the_last(void **state)
             request->max_new_tokens = is_end ? 9 : 1;
             rig_submit(is_context ? pair.context : pair.generation, request);
         }
-        run_pair(&pair);
+        stream_pair_run(&pair, 60);
         rig_assert_tokens(pair.generation, 5 + STREAM_NEXT, 0, expected, 1,
                           is_end ? ENGINE_FINISH_STOP : ENGINE_FINISH_LENGTH);
-        close_pair(&pair);
+        stream_pair_close(&pair);
     }
 }
 
@@ -677,8 +647,8 @@ static void offers_wait_for_sessions(void **state)
 {
     (void)state;
     struct engine_core_options options = chunked();
-    struct pair pair;
-    open_pair(&pair, &options);
+    struct stream_pair pair;
+    stream_pair_open(&pair, &options);
     for (int64_t rid = 1; rid <= 6; rid++) {
         rig_submit(pair.context,
                    stream_half(ENGINE_CONTEXT_ONLY, rid, (int)rid, 24));
@@ -691,14 +661,14 @@ static void offers_wait_for_sessions(void **state)
         rig_submit(pair.generation,
                    stream_half(ENGINE_GENERATION_ONLY, rid, (int)rid, 24));
     }
-    run_pair(&pair);
+    stream_pair_run(&pair, 60);
     for (int64_t rid = 1; rid <= 6; rid++) {
         int32_t expected[4];
         rig_expect(pair.context, (int)rid, 24, 4, expected);
         rig_assert_tokens(pair.generation, (uint64_t)rid + STREAM_NEXT, 0,
                           expected, 4, ENGINE_FINISH_LENGTH);
     }
-    close_pair(&pair);
+    stream_pair_close(&pair);
 }
 
 /* A core that ends with a slice in its outbox and an answer in a session frees

@@ -167,3 +167,47 @@ static inline void stream_turn(struct streams *streams, struct rig *rig)
         stream_tell(stream);
     }
 }
+
+/* A worker that computes, and one that goes on. */
+struct stream_pair {
+    struct rig *context, *generation;
+    struct streams streams;
+};
+
+static inline void stream_pair_open(struct stream_pair *pair,
+                                    const struct engine_core_options *options)
+{
+    *pair = (struct stream_pair){.context = rig_create(options),
+                                 .generation = rig_create(options)};
+}
+
+static inline void stream_pair_close(struct stream_pair *pair)
+{
+    rig_assert_idle(pair->context);
+    rig_assert_idle(pair->generation);
+    rig_destroy(pair->context);
+    rig_destroy(pair->generation);
+}
+
+static inline void stream_pair_run(struct stream_pair *pair, int turns)
+{
+    for (int i = 0; i < turns; i++) {
+        rig_turn(pair->generation);
+        stream_turn(&pair->streams, pair->generation);
+        rig_turn(pair->context);
+        stream_turn(&pair->streams, pair->context);
+    }
+}
+
+/* Turns of `count` rigs one after the other, whose clocks go on by `step_ns`. */
+static inline void stream_run(struct streams *streams, struct rig **rigs,
+                              int count, int turns, uint64_t step_ns)
+{
+    for (int turn = 0; turn < turns; turn++) {
+        for (int i = 0; i < count; i++) {
+            rig_turn(rigs[i]);
+            rigs[i]->now_ns += step_ns;
+            stream_turn(streams, rigs[i]);
+        }
+    }
+}

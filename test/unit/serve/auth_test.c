@@ -144,26 +144,13 @@ static void without_a_key_strictness_decides(void **state)
     free(world);
 }
 
-static int open_signed(void **state)
-{
-    *state = calloc(1, sizeof(struct world));
-    world_open(*state);
-    ((struct world *)*state)->parts.auth_key = span_of_string("secret");
-    world_ready(*state);
-    return 0;
-}
-
-#undef TEST
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, open_signed, close_world)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_context_leg_must_be_signed),
-        TEST(a_lenient_worker_checks_what_is_there),
-        TEST(an_abort_must_be_signed),
-        TEST(an_unsigned_abort_is_refused_by_its_head),
+        TEST_SIGNED(a_context_leg_must_be_signed),
+        TEST_SIGNED(a_lenient_worker_checks_what_is_there),
+        TEST_SIGNED(an_abort_must_be_signed),
+        TEST_SIGNED(an_unsigned_abort_is_refused_by_its_head),
         cmocka_unit_test(without_a_key_strictness_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -612,39 +612,27 @@ static void first_logprobs_show_on_the_other_side(void **state)
     client_close(client);
 }
 
-static int open_signed(void **state)
-{
-    *state = calloc(1, sizeof(struct world));
-    world_open(*state);
-    ((struct world *)*state)->parts.auth_key = span_of_string("secret");
-    world_ready(*state);
-    return 0;
-}
-
-#undef TEST
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, open_signed, close_world)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_context_leg_answers_with_the_handoff),
-        TEST(n_choices_are_handed_over_together),
-        TEST(a_generation_leg_must_be_signed),
-        TEST(without_a_key_strictness_decides),
-        TEST(a_leg_that_does_not_fit_is_refused),
-        TEST(a_leg_of_another_prompt_is_refused),
-        TEST(a_handoff_that_came_too_late_is_computed_here),
-        TEST(a_generation_first_leg_takes_its_first_token_from_the_engine),
-        TEST(a_generation_first_context_leg_answers_as_usual),
-        TEST(a_generation_first_leg_that_cannot_be_is_refused),
-        TEST(the_first_token_shows_once),
-        TEST(an_end_token_may_be_the_first),
-        TEST(a_stop_string_may_begin_in_the_first_token),
-        TEST(a_lost_handoff_has_its_own_type),
-        TEST(an_abort_is_answered_by_the_engine),
-        TEST(first_logprobs_cross_with_the_handoff),
-        TEST(first_logprobs_show_on_the_other_side),
+        TEST_SIGNED(a_context_leg_answers_with_the_handoff),
+        TEST_SIGNED(n_choices_are_handed_over_together),
+        TEST_SIGNED(a_generation_leg_must_be_signed),
+        TEST_SIGNED(without_a_key_strictness_decides),
+        TEST_SIGNED(a_leg_that_does_not_fit_is_refused),
+        TEST_SIGNED(a_leg_of_another_prompt_is_refused),
+        TEST_SIGNED(a_handoff_that_came_too_late_is_computed_here),
+        TEST_SIGNED(
+            a_generation_first_leg_takes_its_first_token_from_the_engine),
+        TEST_SIGNED(a_generation_first_context_leg_answers_as_usual),
+        TEST_SIGNED(a_generation_first_leg_that_cannot_be_is_refused),
+        TEST_SIGNED(the_first_token_shows_once),
+        TEST_SIGNED(an_end_token_may_be_the_first),
+        TEST_SIGNED(a_stop_string_may_begin_in_the_first_token),
+        TEST_SIGNED(a_lost_handoff_has_its_own_type),
+        TEST_SIGNED(an_abort_is_answered_by_the_engine),
+        TEST_SIGNED(first_logprobs_cross_with_the_handoff),
+        TEST_SIGNED(first_logprobs_show_on_the_other_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -344,6 +344,16 @@ static inline int open_world(void **state)
     return 0;
 }
 
+/* With the internal key "secret"; given to cmocka. */
+static inline int open_signed(void **state)
+{
+    *state = calloc(1, sizeof(struct world));
+    world_open(*state);
+    ((struct world *)*state)->parts.auth_key = span_of_string("secret");
+    world_ready(*state);
+    return 0;
+}
+
 static inline int close_world(void **state)
 {
     world_close(*state);
@@ -353,3 +363,5 @@ static inline int close_world(void **state)
 
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, open_world, close_world)
+#define TEST_SIGNED(name) \
+    cmocka_unit_test_setup_teardown(name, open_signed, close_world)
