@@ -200,18 +200,31 @@ static enum err check_counts(const struct engine_core *core,
     return OK;
 }
 
+/* Items are provided for queue_limit that wait, all lanes and all sessions: who
+ * comes anew finds one. Who comes back may find none. */
+static enum err check_turn(const struct engine_core *core,
+                           const struct engine_request *request,
+                           struct why *why)
+{
+    bool is_new = request->place == 0;
+    if (core->is_stopping || (core->is_draining && is_new)) {
+        return why_say(why, ERR_FULL, "this worker is draining");
+    }
+    bool is_full = is_new ? core->waiting_count >= core->options.queue_limit
+                          : core->free_items == NULL;
+    return is_full ? why_say(why, ERR_FULL, "queue is full: %u requests wait",
+                             core->waiting_count)
+                   : OK;
+}
+
 static enum err check_request(const struct engine_core *core,
                               const struct engine_request *request,
                               struct why *why)
 {
-    if (core->is_draining || core->is_stopping) {
-        return why_say(why, ERR_FULL, "this worker is draining");
+    enum err err = check_turn(core, request, why);
+    if (err == OK) {
+        err = check_counts(core, request, why);
     }
-    if (core->waiting_count >= core->options.queue_limit) {
-        return why_say(why, ERR_FULL, "queue is full: %u requests wait",
-                       core->waiting_count);
-    }
-    enum err err = check_counts(core, request, why);
     if (err == OK) {
         err = check_size(core, request, why);
     }
@@ -308,6 +321,6 @@ void admit_submit(struct engine_core *core, uint64_t now_ns,
     core->has_seen_streams |=
         request->kind == ENGINE_CONTEXT_ONLY && request->is_generation_first;
     struct item *item = item_take(core);
-    CHECK(item != NULL); /* queue_limit + lanes + sessions are provided for */
+    CHECK(item != NULL); /* check_turn has looked */
     fill(core, item, request);
 }

@@ -22,15 +22,36 @@ struct item *item_take(struct engine_core *core)
     return item;
 }
 
+static void leave_list(struct engine_core *core, struct item *item)
+{
+    *(item->older == NULL ? &core->oldest : &item->older->younger) =
+        item->younger;
+    *(item->younger == NULL ? &core->youngest : &item->younger->older) =
+        item->older;
+}
+
+void item_take_place(struct engine_core *core, struct item *item)
+{
+    struct item *older = item->older;
+    while (older != NULL && older->unit.arrival > item->unit.arrival) {
+        older = older->older;
+    }
+    if (older == item->older) {
+        return;
+    }
+    leave_list(core, item);
+    item->older = older;
+    item->younger = older == NULL ? core->oldest : older->younger;
+    *(older == NULL ? &core->oldest : &older->younger) = item;
+    *(item->younger == NULL ? &core->youngest : &item->younger->older) = item;
+}
+
 void item_free(struct engine_core *core, struct item *item)
 {
     CHECK(item->session == NULL);
     CHECK(item->seq == NULL);
     CHECK(item->lanes_held == 0);
-    *(item->older == NULL ? &core->oldest : &item->older->younger) =
-        item->younger;
-    *(item->younger == NULL ? &core->youngest : &item->younger->older) =
-        item->older;
+    leave_list(core, item);
     prefix_wait_remove(core->waits, &item->prefix);
     overlap_forget_item(core, item);
     mem_free(item->keys);
@@ -105,6 +126,7 @@ void item_say_failed(struct engine_core *core, struct item *item,
     struct engine_event *event = item_event(core, item, ENGINE_EVENT_FAILED);
     event->error = error;
     snprintf(event->reason, sizeof(event->reason), "%.119s", reason);
+    event->place = item->unit.arrival;
     event->journey = journey_of(item, now_ns);
     item->open_choices = 0;
     core->stats.requests_failed++;

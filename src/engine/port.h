@@ -47,6 +47,9 @@ struct engine_request {
     uint64_t id;
     enum engine_kind kind;
     uint64_t arrival_ns;
+    /* Of the FAILED event of the request this one goes on for: it was accepted
+     * once, so it keeps its turn, also in a full queue or a drain. 0: none. */
+    uint64_t place;
     uint64_t deadline_ns; /* to the first token; 0: none */
     struct prefix_scope_id scope; /* others share nothing with this one */
     struct kv_retention_plan retention; /* priorities valid: KV_PRIORITY_MAX */
@@ -162,6 +165,7 @@ struct engine_event {
     enum engine_finish finish;
     enum err error; /* SENT; FAILED: ERR_FULL asks the client to retry later */
     char reason[120]; /* FAILED: for the client; "n: ..." names its field */
+    uint64_t place; /* FAILED: in the order of arrival; 0: never accepted */
     bool found;
     struct engine_journey journey; /* FINISHED, FAILED, SENT */
     /* CACHE: heap, the receiver's; NULL: no events are kept here (`error` OK),

@@ -186,6 +186,8 @@ struct engine_core {
 
 /* item.c */
 struct item *item_take(struct engine_core *core); /* NULL: full */
+/* In the live list where its unit's arrival belongs. */
+void item_take_place(struct engine_core *core, struct item *item);
 void item_free(struct engine_core *core, struct item *item);
 bool item_is_answered(const struct item *item);
 uint32_t item_room(const struct engine_core *core);

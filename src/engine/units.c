@@ -22,8 +22,13 @@ void units_init_item(struct engine_core *core, struct item *item)
     const struct engine_request *request = item->request;
     bool is_receive = item->kind == ENGINE_GENERATION_ONLY;
     struct sched_unit *unit = &item->unit;
-    sched_unit_init(unit, is_receive ? SCHED_RECEIVE : SCHED_CONTEXT,
-                    ++core->arrivals * ENGINE_CHOICE_COUNT_MAX);
+    /* Between two of those that came anew there is room for one that came
+     * back, and for the choices of both. */
+    uint64_t arrival = request->place != 0
+                           ? request->place + ENGINE_CHOICE_COUNT_MAX
+                           : ++core->arrivals * 2 * ENGINE_CHOICE_COUNT_MAX;
+    sched_unit_init(unit, is_receive ? SCHED_RECEIVE : SCHED_CONTEXT, arrival);
+    item_take_place(core, item);
     unit->target = request->prompt_count;
     unit->growth = item->kind == ENGINE_CONTEXT_ONLY ? 0 : item->max_new;
     unit->is_replayable = true;

@@ -245,7 +245,7 @@ static void on_failed(struct serve_request *request,
         log_info("serve", "request %lld: %s; its prompt is computed here",
                  (long long)request->rid, failure.message);
         serve_stats_count_recomputed(request->serve->stats);
-        serve_submit_whole(request);
+        serve_submit_whole(request, event->place);
         return;
     }
     serve_request_fail(request, &failure);

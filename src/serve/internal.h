@@ -180,8 +180,9 @@ void serve_cache_on_event(struct serve *serve, struct serve_request *request,
 void serve_submit(struct serve_request *request);
 /* The field that the prompt came in. */
 const char *serve_prompt_name(const struct serve_request *request);
-/* A hand-off of which the client has seen nothing is computed here as a whole. */
-void serve_submit_whole(struct serve_request *request);
+/* A hand-off of which the client has seen nothing is computed here as a whole,
+ * in the turn that it had (`place`, of the engine's event). */
+void serve_submit_whole(struct serve_request *request, uint64_t place);
 
 /* serve/events.c */
 void serve_on_events(void *context);

@@ -328,13 +328,15 @@ static void refuse(struct serve_request *request, const struct why *why)
                                 });
 }
 
-void serve_submit_whole(struct serve_request *request)
+void serve_submit_whole(struct serve_request *request, uint64_t place)
 {
     request->kind = ENGINE_AGGREGATED;
     request->job.ids =
         mem_copy(request->prompt, request->prompt_count * sizeof(int32_t));
     request->job.id_count = request->prompt_count;
-    post(request, make_request(request));
+    struct engine_request *made = make_request(request);
+    made->place = place;
+    post(request, made);
 }
 
 void serve_submit(struct serve_request *request)

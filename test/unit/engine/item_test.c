@@ -117,6 +117,55 @@ static void a_late_prefill_is_dropped(void **state)
     rig_destroy(rig);
 }
 
+static uint32_t first_token_at(const struct rig *rig, uint64_t id)
+{
+    const struct engine_event *event = rig_find(rig, id, 0, ENGINE_EVENT_TOKEN);
+    assert_non_null(event);
+    return (uint32_t)(event - rig->events);
+}
+
+static void submit_small(struct rig *rig, uint64_t id, uint64_t place)
+{
+    struct engine_request *request = rig_request(id, (int)id, 30);
+    request->max_new_tokens = 10;
+    request->deadline_ns = id == 2 ? 1000000 : 0;
+    request->place = place;
+    rig_submit(rig, request);
+}
+
+/* Of three one runs and the queue is full. The second fails; what goes on in its
+ * place is taken although others have come meanwhile and the worker drains, and
+ * its turn is before theirs. Who comes anew is refused. */
+static void who_comes_back_keeps_the_turn(void **state)
+{
+    (void)state;
+    struct engine_core_options options = rig_options();
+    options.page_counts[0] = 16;
+    options.queue_limit = 3;
+    struct rig *rig = rig_create(&options);
+    submit_small(rig, 1, 0);
+    rig_turn(rig);
+    for (uint64_t id = 2; id <= 4; id++) {
+        submit_small(rig, id, 0);
+    }
+    rig->now_ns = 1000000;
+    rig_turn(rig);
+    rig_assert_failed(rig, 2, ERR_TIMEOUT, "deadline");
+    uint64_t place = rig_find(rig, 2, 0, ENGINE_EVENT_FAILED)->place;
+    submit_small(rig, 5, 0);
+    rig_command(rig, ENGINE_DRAIN, 0, 0);
+    submit_small(rig, 6, place);
+    submit_small(rig, 7, 0);
+    rig_run(rig);
+    rig_assert_failed(rig, 7, ERR_FULL, "draining");
+    assert_true(rig_find(rig, 7, 0, ENGINE_EVENT_FAILED)->place == 0);
+    assert_true(first_token_at(rig, 6) < first_token_at(rig, 3));
+    assert_true(first_token_at(rig, 3) < first_token_at(rig, 4));
+    assert_true(first_token_at(rig, 4) < first_token_at(rig, 5));
+    rig_assert_idle(rig);
+    rig_destroy(rig);
+}
+
 /* Where the time went: two turns of prompt, then three decodes of 1 ms. */
 static void the_journey_adds_up(void **state)
 {
@@ -147,6 +196,7 @@ int main(void)
         cmocka_unit_test(cancelling_every_choice_ends_the_request),
         cmocka_unit_test(the_deadline_counts_to_the_first_token),
         cmocka_unit_test(a_late_prefill_is_dropped),
+        cmocka_unit_test(who_comes_back_keeps_the_turn),
         cmocka_unit_test(the_journey_adds_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
