@@ -9,7 +9,7 @@
 #include "base/mem.h"
 
 struct io_thread {
-    pthread_t handle;
+    pthread_t handle; /* to be joined */
     char name[16];
     void (*run)(void *context);
     void *context;
@@ -23,27 +23,67 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-enum err io_thread_start(const char *name, void (*run)(void *context),
-                         void *context, struct io_thread **thread_out)
+/* A thread inherits the mask of its creator: blocked from birth on, so that a
+ * signal always meets the thread whose loop waits for it. */
+static int begin(struct io_thread *thread, void *(*main)(void *thread),
+                 const pthread_attr_t *attributes, pthread_t *handle_out)
+{
+    sigset_t all;
+    sigset_t old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int code = pthread_create(handle_out, attributes, main, thread);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (code != 0) {
+        mem_free(thread);
+    }
+    return code;
+}
+
+static struct io_thread *thread_new(const char *name,
+                                    void (*run)(void *context), void *context)
 {
     struct io_thread *thread = mem_new(sizeof(*thread));
     snprintf(thread->name, sizeof(thread->name), "%s", name);
     thread->run = run;
     thread->context = context;
-    /* A thread inherits the mask of its creator: blocked from birth on, so that
-     * a signal always meets the thread whose loop waits for it. */
-    sigset_t all;
-    sigset_t old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int code = pthread_create(&thread->handle, NULL, thread_main, thread);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (code != 0) {
-        mem_free(thread);
+    return thread;
+}
+
+enum err io_thread_start(const char *name, void (*run)(void *context),
+                         void *context, struct io_thread **thread_out)
+{
+    struct io_thread *thread = thread_new(name, run, context);
+    pthread_t handle;
+    if (begin(thread, thread_main, NULL, &handle) != 0) {
         return ERR_IO;
     }
+    thread->handle = handle;
     *thread_out = thread;
     return OK;
+}
+
+static void *thread_alone(void *argument)
+{
+    thread_main(argument);
+    mem_free(argument);
+    return NULL;
+}
+
+enum err io_thread_start_alone(const char *name, void (*run)(void *context),
+                               void *context)
+{
+    pthread_attr_t attributes;
+    pthread_t handle;
+    int code = pthread_attr_init(&attributes);
+    CHECK(code == 0);
+    code = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    CHECK(code == 0);
+    code = begin(thread_new(name, run, context), thread_alone, &attributes,
+                 &handle);
+    /* Frees nothing here, and cannot fail. */
+    IGNORE(pthread_attr_destroy(&attributes));
+    return code == 0 ? OK : ERR_IO;
 }
 
 void io_thread_join(struct io_thread *thread)

@@ -11,6 +11,11 @@ struct io_thread;
 /* `name` shows in ps and gdb (15 characters). All signals stay blocked. */
 MUST_USE enum err io_thread_start(const char *name, void (*run)(void *context),
                                   void *context, struct io_thread **thread_out);
+/* One that nobody waits for: it is gone when `run` returns, and a process that
+ * ends does not ask whether it has. What it uses must be its own or counted. */
+MUST_USE enum err io_thread_start_alone(const char *name,
+                                        void (*run)(void *context),
+                                        void *context);
 /* Waits for its end and frees it. NULL is fine. */
 void io_thread_join(struct io_thread *thread);
 void io_thread_set_name(const char *name);

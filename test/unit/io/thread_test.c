@@ -3,6 +3,7 @@
 
 #include "unit/io/test.h"
 
+#include "io/mailbox.h"
 #include "io/thread.h"
 
 static void look_at_mask(void *context)
@@ -27,6 +28,31 @@ static void thread_has_signals_blocked(void **state)
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     assert_int_equal(sigismember(&mask, SIGTERM), 0);
     assert_true(io_thread_cpu_count() >= 1);
+}
+
+struct alone {
+    sigset_t mask;
+    struct io_waker *done;
+};
+
+static void look_alone(void *context)
+{
+    struct alone *alone = context;
+    look_at_mask(&alone->mask);
+    io_waker_wake(alone->done);
+}
+
+/* Nobody joins it; that it leaks nothing is for the sanitizers to say. */
+static void thread_alone_runs_and_is_gone(void **state)
+{
+    (void)state;
+    struct alone alone;
+    sigemptyset(&alone.mask);
+    assert_int_equal(io_waker_create(&alone.done), OK);
+    assert_int_equal(io_thread_start_alone("alone", look_alone, &alone), OK);
+    io_waker_wait(alone.done, UINT64_MAX);
+    assert_int_equal(sigismember(&alone.mask, SIGTERM), 1);
+    io_waker_destroy(alone.done);
 }
 
 struct shared {
@@ -61,6 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(thread_has_signals_blocked),
+        cmocka_unit_test(thread_alone_runs_and_is_gone),
         cmocka_unit_test(lock_excludes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
