@@ -1,15 +1,12 @@
 #include "transfer/backend_ucx.h"
 
-#include <dlfcn.h>
-#include <signal.h>
 #include <string.h>
-#include <ucp/api/ucp.h>
-#include <ucs/debug/debug.h>
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "transfer/pool_key.h"
 #include "transfer/segment.h"
+#include "transfer/ucx_open.h"
 #include "transfer/write_queue.h"
 
 enum {
@@ -61,80 +58,18 @@ static struct body *body_of(const struct transfer_backend *backend)
 static enum err say_status(struct why *why, const char *what,
                            ucs_status_t status)
 {
-    enum err err = status == UCS_ERR_NO_MEMORY ? ERR_NO_MEMORY : ERR_IO;
-    return why_say(why, err, "ucx: %s: %s", what, ucs_status_string(status));
+    return why_prefix(why, ucx_say(why, what, status), "ucx");
 }
 
 /* -------- context, worker, endpoint -------- */
 
-/* libucs takes these over before main; a crash of ours would then end in its
- * debugger prompt instead of a core or our own handler. */
-static void give_signals_back(void)
-{
-    static const int signals[] = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        struct sigaction action;
-        Dl_info info;
-        if (sigaction(signals[i], NULL, &action) == 0 &&
-            (action.sa_flags & SA_SIGINFO) &&
-            dladdr((void *)action.sa_sigaction, &info) != 0 &&
-            strstr(info.dli_fname, "libucs") != NULL) {
-            ucs_debug_disable_signal(signals[i]);
-        }
-    }
-}
-
-static enum err set_config(ucp_config_t *config, struct why *why)
-{
-    char settings[] = SETTINGS;
-    char *rest = settings;
-    for (char *pair; (pair = strsep(&rest, " ")) != NULL;) {
-        char *value = strchr(pair, '=');
-        *value++ = 0;
-        ucs_status_t status = ucp_config_modify(config, pair, value);
-        if (status != UCS_OK) {
-            return say_status(why, pair, status);
-        }
-    }
-    return OK;
-}
-
-static enum err open_context(struct body *body, struct why *why)
-{
-    ucp_config_t *config;
-    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
-    if (status != UCS_OK) {
-        return say_status(why, "reading the configuration", status);
-    }
-    enum err err = set_config(config, why);
-    ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
-        .features = UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
-        .name = "baton",
-    };
-    if (!err) {
-        status = ucp_init(&params, config, &body->context);
-        err = status == UCS_OK ? OK : say_status(why, "start", status);
-    }
-    ucp_config_release(config);
-    return err;
-}
-
 static enum err open_worker(struct body *body, struct why *why)
 {
-    ucp_worker_params_t params = {
-        .field_mask =
-            UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS,
-        .thread_mode = UCS_THREAD_MODE_SERIALIZED,
-        .events = UCP_WAKEUP_RX,
-    };
-    ucs_status_t status =
-        ucp_worker_create(body->context, &params, &body->worker);
-    if (status != UCS_OK) {
-        return say_status(why, "worker", status);
-    }
-    status = ucp_worker_get_efd(body->worker, &body->fd);
-    return status == UCS_OK ? OK : say_status(why, "event file", status);
+    enum err err = ucx_open_context(SETTINGS, why, &body->context);
+    err = err ? err
+              : ucx_open_worker(body->context, UCP_WAKEUP_RX, why,
+                                &body->worker, &body->fd);
+    return err ? why_prefix(why, err, "ucx") : OK;
 }
 
 static enum err open_self(struct body *body, struct why *why)
@@ -163,12 +98,8 @@ static void destroy(struct transfer_backend *backend)
     if (body->self != NULL) {
         ucp_ep_destroy(body->self);
     }
-    if (body->worker != NULL) {
-        ucp_worker_destroy(body->worker);
-    }
-    if (body->context != NULL) {
-        ucp_cleanup(body->context);
-    }
+    ucx_close_worker(body->worker);
+    ucx_close_context(body->context);
     mem_free(body);
 }
 
@@ -478,16 +409,11 @@ enum err transfer_backend_ucx_create(
     struct transfer_backend **backend_out)
 {
     CHECK(options->incarnation != 0);
-    give_signals_back();
     struct body *body = mem_new(sizeof(*body));
     transfer_backend_init(&body->base, &ops);
     body->incarnation = options->incarnation;
-    unsigned major, minor, release;
-    ucp_get_version(&major, &minor, &release);
-    snprintf(body->config, sizeof(body->config), "ucx %u.%u.%u %s", major,
-             minor, release, SETTINGS);
-    enum err err = open_context(body, why);
-    err = err ? err : open_worker(body, why);
+    ucx_describe(SETTINGS, body->config, sizeof(body->config));
+    enum err err = open_worker(body, why);
     err = err ? err : open_self(body, why);
     if (err) {
         destroy(&body->base);
