@@ -26,7 +26,9 @@ struct peer {
     ucp_rkey_h key; /* NULL: our own pool */
     uint8_t *pool;
     size_t pool_size;
+    void *held; /* the segment once more, so that ours is never the last */
     size_t populated; /* bytes of it that no longer cost a first touch */
+    size_t dropped; /* of a closed one: bytes of it that are unmapped */
     uint32_t write_count;
     bool is_closed;
 };
@@ -87,20 +89,6 @@ static enum err open_self(struct body *body, struct why *why)
     status = ucp_ep_create(body->worker, &params, &body->self);
     ucp_worker_release_address(body->worker, address);
     return status == UCS_OK ? OK : say_status(why, "own endpoint", status);
-}
-
-static void destroy(struct transfer_backend *backend)
-{
-    struct body *body = body_of(backend);
-    CHECK(body->peer_count == 0);
-    CHECK(body->queue.first == NULL);
-    CHECK(body->memory == NULL);
-    if (body->self != NULL) {
-        ucp_ep_destroy(body->self);
-    }
-    ucx_close_worker(body->worker);
-    ucx_close_context(body->context);
-    mem_free(body);
 }
 
 /* -------- our pool -------- */
@@ -248,11 +236,13 @@ static enum err map_peer(struct body *body, const struct pool_blob *blob,
     struct segment_seal seal =
         segment_seal_of(blob->incarnation, blob->pool_size);
     void *held = segment_hold(blob->segment, &seal);
-    bool is_mapped = held != NULL && map_by_key(body, blob, peer);
+    if (held != NULL && map_by_key(body, blob, peer)) {
+        peer->held = held;
+        return OK;
+    }
     segment_release(held);
-    return is_mapped ? OK
-                     : why_say(why, ERR_UNSUPPORTED,
-                               "ucx: the peer's memory cannot be mapped here");
+    return why_say(why, ERR_UNSUPPORTED,
+                   "ucx: the peer's memory cannot be mapped here");
 }
 
 static enum err peer_open(struct transfer_backend *backend, struct span bytes,
@@ -284,29 +274,43 @@ static enum err peer_open(struct transfer_backend *backend, struct span bytes,
     return OK;
 }
 
-static void end_if_unused(struct body *body, struct peer *peer)
+/* To take tens of gigabytes out of the tables at once, or to be the last who
+ * holds a dead peer's pool, takes seconds: no heartbeat, deadline or write of
+ * others may wait for that. So the pages go a few at a time, and the last hold
+ * on a thread of its own. */
+static bool drop_some(struct body *body, uint32_t at)
 {
-    if (!peer->is_closed || peer->write_count > 0) {
-        return;
-    }
-    uint32_t at = 0;
-    while (body->peers[at] != peer) {
-        at++;
-        CHECK(at < body->peer_count);
+    struct peer *peer = body->peers[at];
+    if (peer->key != NULL && peer->dropped < peer->pool_size) {
+        peer->dropped =
+            segment_drop(peer->pool, peer->pool_size, peer->dropped);
+        return true;
     }
     body->peers[at] = body->peers[--body->peer_count];
     if (peer->key != NULL) {
         ucp_rkey_destroy(peer->key);
+        segment_release_aside(peer->held);
     }
     mem_free(peer);
+    return body->peer_count > 0;
+}
+
+/* Of the peers that are closed and have no write left. True: there is more. */
+static bool drop_one(struct body *body)
+{
+    for (uint32_t i = 0; i < body->peer_count; i++) {
+        if (body->peers[i]->is_closed && body->peers[i]->write_count == 0) {
+            return drop_some(body, i);
+        }
+    }
+    return false;
 }
 
 static void peer_close(struct transfer_backend_peer *base)
 {
     struct peer *peer = (struct peer *)base;
     CHECK(!peer->is_closed);
-    peer->is_closed = true;
-    end_if_unused(body_of(base->backend), peer);
+    peer->is_closed = true; /* drop_one does the rest */
 }
 
 static const char *peer_lane(const struct transfer_backend_peer *base)
@@ -357,10 +361,11 @@ static struct transfer_write *poll_once(struct transfer_backend *backend,
                                         bool *is_busy_out)
 {
     struct body *body = body_of(backend);
-    unsigned events = ucp_worker_progress(body->worker);
+    bool has_more = ucp_worker_progress(body->worker) > 0;
+    has_more |= drop_one(body);
     struct transfer_write *write = transfer_write_queue_pop(&body->queue);
     if (write == NULL) {
-        *is_busy_out = populate_one(body) || events > 0;
+        *is_busy_out = populate_one(body) || has_more;
         return NULL;
     }
     if (!step(body, write)) {
@@ -368,10 +373,8 @@ static struct transfer_write *poll_once(struct transfer_backend *backend,
         *is_busy_out = true;
         return NULL;
     }
-    struct peer *peer = (struct peer *)write->peer;
-    peer->write_count--;
-    end_if_unused(body, peer);
-    *is_busy_out = true; /* maybe pages to populate */
+    ((struct peer *)write->peer)->write_count--;
+    *is_busy_out = true; /* maybe pages to populate or to drop */
     return write;
 }
 
@@ -384,6 +387,22 @@ static enum err arm(struct transfer_backend *backend)
 {
     ucs_status_t status = ucp_worker_arm(body_of(backend)->worker);
     return status == UCS_OK ? OK : ERR_BUSY;
+}
+
+static void destroy(struct transfer_backend *backend)
+{
+    struct body *body = body_of(backend);
+    while (drop_one(body)) {
+    }
+    CHECK(body->peer_count == 0);
+    CHECK(body->queue.first == NULL);
+    CHECK(body->memory == NULL);
+    if (body->self != NULL) {
+        ucp_ep_destroy(body->self);
+    }
+    ucx_close_worker(body->worker);
+    ucx_close_context(body->context);
+    mem_free(body);
 }
 
 static const struct transfer_backend_ops ops = {

@@ -2,13 +2,19 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/shm.h>
 
 #include "base/buf.h"
 #include "io/file.h"
 #include "io/populate.h"
+#include "io/thread.h"
 
-enum { PAGE = 4096, POPULATE_SIZE = 1024 * 1024 };
+enum {
+    PAGE = 4096,
+    POPULATE_SIZE = 1024 * 1024,
+    DROP_SIZE = 4 * 1024 * 1024 /* 0.2 ms */
+};
 #define MAGIC UINT64_C(0x6c6f6f702d6b7662)
 
 static size_t seal_offset(size_t pool_size)
@@ -84,11 +90,32 @@ void segment_release(void *held)
     }
 }
 
+static void release(void *held)
+{
+    segment_release(held);
+}
+
+void segment_release_aside(void *held)
+{
+    if (held != NULL && io_thread_start_alone("unmap", release, held) != OK) {
+        segment_release(held);
+    }
+}
+
 size_t segment_populate(uint8_t *pool, size_t pool_size, size_t done)
 {
     size_t left = pool_size - done;
     size_t size = left < POPULATE_SIZE ? left : POPULATE_SIZE;
     /* A kernel that refuses: then the writes pay, once a page. */
     bool is_refused = !io_populate_range(pool + done, size);
+    return is_refused ? pool_size : done + size;
+}
+
+size_t segment_drop(uint8_t *pool, size_t pool_size, size_t done)
+{
+    size_t left = pool_size - done;
+    size_t size = left < DROP_SIZE ? left : DROP_SIZE;
+    /* A kernel that refuses: then the mapping's end pays. */
+    bool is_refused = madvise(pool + done, size, MADV_DONTNEED) != 0;
     return is_refused ? pool_size : done + size;
 }

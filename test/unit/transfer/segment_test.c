@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -81,12 +82,62 @@ static void populating_keeps_the_bytes(void **state)
     shmdt(pool);
 }
 
+/* Dropped by steps, every byte is still there for who looks again. */
+static void dropping_keeps_the_bytes(void **state)
+{
+    (void)state;
+    enum { LARGE = 9 << 20 };
+    int id = shmget(IPC_PRIVATE, LARGE, IPC_CREAT | 0600);
+    uint8_t *pool = shmat(id, NULL, 0);
+    assert_int_equal(shmctl(id, IPC_RMID, NULL), 0);
+    memset(pool, 9, LARGE);
+    size_t done = 0, steps = 0;
+    while (done < LARGE) {
+        done = segment_drop(pool, LARGE, done);
+        steps++;
+    }
+    assert_int_equal(done, LARGE);
+    assert_true(steps > 1);
+    for (size_t i = 0; i < LARGE; i++) {
+        assert_int_equal(pool[i], 9);
+    }
+    shmdt(pool);
+}
+
+static unsigned long attached(int id)
+{
+    struct shmid_ds about;
+    assert_int_equal(shmctl(id, IPC_STAT, &about), 0);
+    return about.shm_nattch;
+}
+
+/* Let go by another thread, in a while. */
+static void a_hold_ends_aside(void **state)
+{
+    (void)state;
+    int id;
+    uint8_t *pool = attach(&id);
+    struct segment_seal seal = segment_seal_of(7, POOL);
+    segment_write_seal(pool, &seal);
+    void *held = segment_hold(id, &seal);
+    assert_int_equal(attached(id), 2);
+    segment_release_aside(held);
+    segment_release_aside(NULL);
+    for (int i = 0; i < 10000 && attached(id) > 1; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(attached(id), 1);
+    shmdt(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(number_is_read_off_the_mapping),
         cmocka_unit_test(only_the_sealed_pool_is_held),
         cmocka_unit_test(populating_keeps_the_bytes),
+        cmocka_unit_test(dropping_keeps_the_bytes),
+        cmocka_unit_test(a_hold_ends_aside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
