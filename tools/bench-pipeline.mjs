@@ -10,9 +10,10 @@
 //   c        time of one more chunk: later chunks look back further, so it is the
 //            mean of all but the first
 //
-// A prompt of one chunk has nothing to gain; three in a hundred is chance.
+// A prompt of one chunk has nothing to gain; three in a hundred is chance. How long
+// a context worker holds a prompt's pages says how many prompts it can have.
 //
-// [transfer T91 T92]
+// [transfer T91 T92 T100]
 import fs from 'node:fs';
 import path from 'node:path';
 import { route, serve, until } from '../test/e2e/lib/cluster.mjs';
@@ -37,7 +38,8 @@ async function startLimited(shape, bytesPerSecond) {
 // A front end over one context worker and the generation worker.
 const front = (context, generation, style) => route([context.port], [generation.port], ['--schedule-style', style], { yaml: `internal_request_auth_key: ${KEY}\n` });
 
-// { first, prefill, rest } in ms of one prompt, rest what the prefill is not.
+// { first, prefill, rest } in ms of one prompt, rest what the prefill is not, and
+// the page seconds that the context worker held it, a page second less at most.
 async function ask(cluster, target, count) {
   const told = () => metrics(target.worker.port, cluster.agent);
   const before = await told();
@@ -54,7 +56,8 @@ async function ask(cluster, target, count) {
     return page.baton_prefill_seconds_count > before.baton_prefill_seconds_count && page;
   });
   const prefill = (after.baton_prefill_seconds_sum - before.baton_prefill_seconds_sum) * 1000;
-  return { first: firstMs, prefill, rest: firstMs - prefill };
+  const held = after.baton_kv_page_seconds_total - before.baton_kv_page_seconds_total;
+  return { first: firstMs, prefill, rest: firstMs - prefill, held };
 }
 
 async function openCluster(shape) {
@@ -99,7 +102,7 @@ async function runRound(cluster, shape, runs) {
     const chunkMs = pipelined.prefill * cluster.laterShare / (shape.count - 1);
     const formula = link.ms + Math.max(0, (shape.count - 1) * (link.ms - chunkMs));
     const alone = [await ask(cluster, link.pipelined, shape.chunk), await ask(cluster, link.whole, shape.chunk)];
-    runs[name].push({ pipelined: pipelined.first, whole: whole.first, formula, exposed: pipelined.rest - base.rest, base: base.first, alone: alone[1].first / alone[0].first, aloneMs: alone.map((one) => one.first) });
+    runs[name].push({ pipelined: pipelined.first, whole: whole.first, formula, exposed: pipelined.rest - base.rest, base: base.first, alone: alone[1].first / alone[0].first, aloneMs: alone.map((one) => one.first), held: pipelined.held, wholeHeld: whole.held });
   }
 }
 
@@ -114,6 +117,7 @@ async function measure(shape) {
     const what = `${shape.tokens} tokens in ${shape.count} chunks, ${name} ${(link.speed / 1e6).toFixed(2)} MB/s`;
     const formula = pick((run) => run.formula);
     record({ bench: 'pipeline', name: `exposed, ${what}`, value: pick((run) => run.exposed), unit: 'ms', against: `formula ${formula.toFixed(1)} ms`, ratio: pick((run) => run.formula / run.exposed), goal: 1 / 1.15, runs: shape.rounds });
+    record({ bench: 'pipeline', name: `held by the context worker, ${what}`, value: pick((run) => run.held), unit: 'page s', against: `context-first ${pick((run) => run.wholeHeld)} page s`, ratio: pick((run) => run.wholeHeld / run.held), runs: shape.rounds });
     record({ bench: 'pipeline', name: `first token, ${what}`, value: pick((run) => run.pipelined), unit: 'ms', against: `context-first ${pick((run) => run.whole).toFixed(1)} ms, fast link ${pick((run) => run.base).toFixed(1)}`, ratio: pick((run) => run.whole / run.pipelined), goal: 1, runs: shape.rounds });
   }
   const alone = Object.values(runs).flat();

@@ -168,7 +168,7 @@ static void publish(struct engine *engine)
     engine_core_stats(engine->core, &stats);
     stats.copied_kv_bytes = model_copied_kv_bytes();
     stats.steady_allocations = engine->steady_allocations;
-    engine_stats_publish(engine->options.stats, &stats);
+    engine_stats_publish(engine->options.stats, io_clock_now_ns(), &stats);
 }
 
 /* Who has heard an answer can rely on the numbers: a hand-off that waits to be

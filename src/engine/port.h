@@ -207,6 +207,7 @@ struct engine_stats {
     uint32_t waiting, running, receiving, sending;
     uint32_t pages_total, pages_free, pages_cached, pages_used;
     uint32_t pages_leased; /* of the used ones, under a transfer */
+    uint64_t page_seconds; /* used ones by time; set by publish */
     uint64_t evicted_pages;
     /* Suspended and paused: how often one had to give way. */
     uint64_t suspended_requests, paused_requests, replayed_tokens;
@@ -228,7 +229,8 @@ struct engine_stats {
 struct engine_stats_cell;
 struct engine_stats_cell *engine_stats_cell_create(void);
 void engine_stats_cell_destroy(struct engine_stats_cell *cell);
-void engine_stats_publish(struct engine_stats_cell *cell,
+/* At `now_ns`, which only grows. */
+void engine_stats_publish(struct engine_stats_cell *cell, uint64_t now_ns,
                           const struct engine_stats *stats);
 void engine_stats_read(struct engine_stats_cell *cell,
                        struct engine_stats *stats_out);

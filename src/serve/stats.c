@@ -91,6 +91,8 @@ static const struct engine_number engine_numbers[] = {
     CACHE("blocks_reused_partial", blocks_reused_partial,
           "KV blocks of which the beginning was found cached."),
     CACHE("blocks_missed", blocks_missed, "KV blocks of prompts not found."),
+    CACHE("page_seconds", page_seconds,
+          "KV pages of running requests, by the seconds they were held."),
     CACHE("pages_offloaded", offloaded_pages,
           "KV pages moved to the second level."),
     CACHE("pages_onboarded", onboarded_pages,

@@ -80,7 +80,7 @@ static void the_clock_can_be_compared(void **state)
 static void metrics_show_the_engine(void **state)
 {
     struct world *world = *state;
-    engine_stats_publish(world->stats,
+    engine_stats_publish(world->stats, 1,
                          &(struct engine_stats){.turns = 7,
                                                 .turn_ns_max = 1500000000,
                                                 .pages_free = 3});

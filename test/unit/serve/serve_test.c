@@ -51,16 +51,16 @@ static void draining_waits_for_hand_offs(void **state)
     struct world *world = *state;
     const struct engine_stats busy[] = {{.sending = 1}, {.receiving = 1}};
     is_idle = false;
-    engine_stats_publish(world->stats, &busy[0]);
+    engine_stats_publish(world->stats, 1, &busy[0]);
     serve_drain(world->serve, on_idle, NULL);
     for (int i = 0; i < 2; i++) {
-        engine_stats_publish(world->stats, &busy[i]);
+        engine_stats_publish(world->stats, 1, &busy[i]);
         turns(world);
         assert_false(is_idle);
         world_answers(world, "GET", "/health", "", "", 503,
                       "x-trtllm-server-state: draining");
     }
-    engine_stats_publish(world->stats, &(struct engine_stats){0});
+    engine_stats_publish(world->stats, 1, &(struct engine_stats){0});
     turns(world);
     assert_true(is_idle);
 }
@@ -81,7 +81,7 @@ static void a_late_drain_tells_who_waits(void **state)
     world_say(world, second->id, 0, 0, "ab");
     client_await(world, stream, "\"text\":\"ab\"");
     is_idle = false;
-    engine_stats_publish(world->stats, &busy);
+    engine_stats_publish(world->stats, 1, &busy);
     serve_drain(world->serve, on_idle, NULL);
     turns(world);
     assert_false(is_idle);
