@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/dial.h"
 #include "io/socket.h"
 #include "io/thread.h"
 #include "line.h"
@@ -242,9 +243,12 @@ static void open_bare(struct bare *bare, const struct bench *b)
     struct io_socket_listen at = {.host = "127.0.0.1"};
     int listener = -1;
     stop_on(io_socket_listen(&at, NULL, &listener), "listen");
-    stop_on(io_socket_connect("127.0.0.1", io_socket_port(listener), NULL,
-                              &bare->fds[0]),
-            "connect");
+    struct io_dial *dial;
+    struct io_dial_options to = {.host = "127.0.0.1",
+                                 .port = io_socket_port(listener)};
+    stop_on(io_dial_create(&to, NULL, &dial), "dial");
+    stop_on(io_socket_connect(dial, 0, NULL, &bare->fds[0]), "connect");
+    io_dial_destroy(dial);
     struct pollfd wait = {listener, POLLIN, 0};
     poll(&wait, 1, 1000);
     stop_on(io_socket_accept(listener, &bare->fds[1]), "accept");

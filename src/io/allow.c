@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "io/resolve.h"
 
-enum { NAME_SIZE = 256, ADDRESS_SIZE = 16, V4_AT = 12, NAME_ADDRESS_MAX = 16 };
+enum { NAME_SIZE = 256, ADDRESS_SIZE = 16, V4_AT = 12 };
 
 /* All addresses are of 16 bytes; IPv4 lies behind the prefix that maps it. */
 struct entry {
@@ -109,16 +109,14 @@ static enum err add_name(struct io_allow *allow, const char *name,
 {
     struct entry entry = {.bit_count = 8 * ADDRESS_SIZE};
     snprintf(entry.name, sizeof(entry.name), "%s", name);
-    struct io_endpoint found[NAME_ADDRESS_MAX];
-    uint32_t count = 0;
-    enum err err =
-        io_resolve_all(name, 0, why, found, NAME_ADDRESS_MAX, &count);
+    struct io_addresses found = {.count = 0};
+    enum err err = io_resolve_all(name, why, &found);
     err = err ? err : add(allow, &entry, why);
     entry.name[0] = 0;
-    for (uint32_t i = 0; i < count && !err; i++) {
+    for (uint32_t i = 0; i < found.count && !err; i++) {
         char text[IO_ENDPOINT_TEXT_SIZE];
         bool is_v4;
-        io_endpoint_host(&found[i], text);
+        io_endpoint_host(&found.list[i], text);
         if (read_address(text, entry.bytes, &is_v4)) {
             err = add(allow, &entry, why);
         }

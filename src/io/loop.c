@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "io/loop_body.h"
+#include "io/mailbox.h"
+#include "io/resolver.h"
 
 void io_loop_init(struct io_loop *loop, const struct io_loop_ops *ops,
                   const struct io_net_ops *net)
@@ -48,6 +50,8 @@ void io_loop_destroy(struct io_loop *loop)
     while (loop->waiting.count > 0) {
         run_deferred(loop);
     }
+    io_resolver_destroy(loop->resolver);
+    io_waker_destroy(loop->resolver_waker);
     CHECK(loop->handle_count == 0);
     mem_free(loop->waiting.items);
     mem_free(loop->running.items);
@@ -165,4 +169,38 @@ enum err io_loop_on_signal(struct io_loop *loop, int signal_number,
                            void (*on_signal)(void *context), void *context)
 {
     return loop->ops->on_signal(loop, signal_number, on_signal, context);
+}
+
+static void names_answered(void *context)
+{
+    struct io_loop *loop = context;
+    io_resolver_step(loop->resolver, io_loop_now(loop));
+}
+
+enum err io_loop_resolve_with(struct io_loop *loop,
+                              const struct io_resolver_options *options)
+{
+    struct io_resolver_options whole = *options;
+    CHECK(loop->resolver == NULL);
+    enum err err = loop->net->waker(loop, &loop->resolver_waker);
+    if (err) {
+        return err;
+    }
+    whole.waker = loop->resolver_waker;
+    loop->resolver = io_resolver_create(&whole);
+    return io_waker_attach(loop->resolver_waker, loop, names_answered, loop);
+}
+
+enum err io_loop_resolver(struct io_loop *loop, struct why *why,
+                          struct io_resolver **resolver_out)
+{
+    const struct io_resolver_options usual = {
+        .look_up = {.ask = loop->net->look_up},
+        .is_instant = loop->net->is_look_up_instant,
+    };
+    if (loop->resolver == NULL && io_loop_resolve_with(loop, &usual)) {
+        return why_say(why, ERR_IO, "no descriptor left to wait for a name");
+    }
+    *resolver_out = loop->resolver;
+    return OK;
 }

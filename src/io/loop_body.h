@@ -53,6 +53,8 @@ struct io_loop {
     struct io_deferred_list waiting;
     struct io_deferred_list running;
     uint32_t handle_count; /* timers and watches alive */
+    struct io_resolver *resolver; /* NULL: nobody asked for a name yet */
+    struct io_waker *resolver_waker;
 };
 
 struct io_timer {

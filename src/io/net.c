@@ -19,12 +19,28 @@ static enum err bind_error(const char *host, uint16_t port, struct why *why)
                    strerror(errno));
 }
 
+static enum err find_address(const struct io_net_ops *net, const char *host,
+                             uint16_t port, struct why *why,
+                             struct io_endpoint *at_out)
+{
+    struct io_addresses found;
+    enum err err = io_resolve_check(host, why);
+    if (!err && !io_resolve_digits(host, port, at_out)) {
+        err = net->look_up(NULL, host, why, &found);
+        if (!err) {
+            *at_out = found.list[0];
+            io_endpoint_set_port(at_out, port);
+        }
+    }
+    return err;
+}
+
 enum err io_net_listen(const struct io_net_ops *net, struct io_loop *loop,
                        const char *host, uint16_t port, bool reuse_port,
                        struct why *why, int *fd_out)
 {
     struct io_endpoint at;
-    enum err err = io_resolve(host, port, why, &at);
+    enum err err = find_address(net, host, port, why, &at);
     if (err != OK) {
         return err;
     }

@@ -12,6 +12,7 @@
 #include "io/resolve.h"
 
 struct io_loop;
+struct io_waker;
 
 struct io_net_ops {
     int (*open)(struct io_loop *loop, const struct io_endpoint *peer);
@@ -29,12 +30,17 @@ struct io_net_ops {
                   bool reuse_port);
     int (*accept)(struct io_loop *loop, int fd, struct io_endpoint *peer_out);
     uint16_t (*port)(struct io_loop *loop, int fd);
+    /* As io_resolve_name; `context` means nothing. */
+    enum err (*look_up)(void *context, const char *name, struct why *why,
+                        struct io_addresses *addresses_out);
+    bool is_look_up_instant; /* else it may block */
+    enum err (*waker)(struct io_loop *loop, struct io_waker **waker_out);
 };
 
 /* Asks nothing of a loop: NULL will do. */
 extern const struct io_net_ops io_net_socket;
 const struct io_net_ops *io_loop_net(const struct io_loop *loop);
-/* Resolves and listens. ERR_IO with "port 8000 is in use" and the like. */
+/* Looks `host` up, which may block where it is a name, and listens. ERR_IO with "port 8000 is in use" and the like. */
 MUST_USE enum err io_net_listen(const struct io_net_ops *net,
                                 struct io_loop *loop, const char *host,
                                 uint16_t port, bool reuse_port, struct why *why,

@@ -6,8 +6,6 @@
 #include "base/mem.h"
 #include "io/sim_body.h"
 
-enum { NETWORK = 0x0a000000 }; /* 10.0.0.0 */
-
 static struct io_sim *sim_of(const struct io_loop *loop)
 {
     return ((const struct sim_loop *)loop)->sim;
@@ -49,22 +47,12 @@ int io_sim_take(struct io_sim *sim, enum sim_socket_state state,
     return -1;
 }
 
-static struct io_endpoint endpoint_of(uint32_t host, uint16_t port)
-{
-    struct io_endpoint endpoint = {.size = sizeof(struct sockaddr_in)};
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&endpoint.address;
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(port);
-    v4->sin_addr.s_addr = htonl(NETWORK + host);
-    return endpoint;
-}
-
 /* 0: nowhere in this world. */
 static uint32_t host_of(const struct io_endpoint *endpoint)
 {
     const struct sockaddr_in *v4 =
         (const struct sockaddr_in *)&endpoint->address;
-    uint32_t host = ntohl(v4->sin_addr.s_addr) - NETWORK;
+    uint32_t host = ntohl(v4->sin_addr.s_addr) - SIM_NETWORK;
     bool is_known = v4->sin_family == AF_INET && host < IO_SIM_HOST_MAX;
     return is_known ? host : 0;
 }
@@ -476,7 +464,7 @@ static int accept_one(struct io_loop *loop, int fd,
     memmove(listener->backlog, listener->backlog + 1,
             listener->backlog_count * sizeof(listener->backlog[0]));
     const struct sim_socket *one = at_index(sim, index);
-    *peer_out = endpoint_of(one->to_host, one->to_port);
+    *peer_out = io_sim_endpoint(one->to_host, one->to_port);
     return SIM_FD_FIRST + index;
 }
 
@@ -497,4 +485,7 @@ const struct io_net_ops io_net_sim = {
     .listen = listen_at,
     .accept = accept_one,
     .port = bound_port,
+    .look_up = io_sim_look_up,
+    .is_look_up_instant = true,
+    .waker = io_sim_waker,
 };

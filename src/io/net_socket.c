@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "io/mailbox.h"
 #include "io/net.h"
 
 enum { BACKLOG = 4096 };
@@ -125,6 +126,19 @@ static uint16_t bound_port(struct io_loop *loop, int fd)
     return io_endpoint_port(&at);
 }
 
+static enum err look_up(void *context, const char *name, struct why *why,
+                        struct io_addresses *addresses_out)
+{
+    (void)context;
+    return io_resolve_name(name, why, addresses_out);
+}
+
+static enum err create_waker(struct io_loop *loop, struct io_waker **waker_out)
+{
+    (void)loop;
+    return io_waker_create(waker_out);
+}
+
 const struct io_net_ops io_net_socket = {
     .open = open_socket,
     .connect = connect_socket,
@@ -137,4 +151,6 @@ const struct io_net_ops io_net_socket = {
     .listen = listen_at,
     .accept = accept_one,
     .port = bound_port,
+    .look_up = look_up,
+    .waker = create_waker,
 };

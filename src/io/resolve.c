@@ -27,38 +27,24 @@ static struct io_endpoint endpoint_v6(struct in6_addr host, uint16_t port)
     return endpoint;
 }
 
-static enum err ask_system(const char *host, uint16_t port, struct why *why,
-                           struct io_endpoint *endpoints_out, uint32_t capacity,
-                           uint32_t *count_out)
+bool io_resolve_digits(const char *host, uint16_t port,
+                       struct io_endpoint *endpoint_out)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                             .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found;
-    uint32_t count = 0;
-    int code = getaddrinfo(host, NULL, &hints, &found);
-    if (code != 0) {
-        return why_say(why, ERR_INVALID, "host \"%s\": %s", host,
-                       gai_strerror(code));
+    const char *digits = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, digits, &v4) == 1) {
+        *endpoint_out = endpoint_v4(v4, port);
+        return true;
     }
-    for (struct addrinfo *one = found; one != NULL && count < capacity;
-         one = one->ai_next) {
-        struct io_endpoint endpoint = {.size = one->ai_addrlen};
-        CHECK(endpoint.size <= sizeof(endpoint.address));
-        memcpy(&endpoint.address, one->ai_addr, endpoint.size);
-        /* The port lies at the same place in both families. */
-        uint16_t port_on_wire = htons(port);
-        struct sockaddr_in *in = (struct sockaddr_in *)&endpoint.address;
-        memcpy(&in->sin_port, &port_on_wire, sizeof(port_on_wire));
-        endpoints_out[count++] = endpoint;
+    if (inet_pton(AF_INET6, digits, &v6) == 1) {
+        *endpoint_out = endpoint_v6(v6, port);
+        return true;
     }
-    freeaddrinfo(found);
-    *count_out = count;
-    return OK;
+    return false;
 }
 
-enum err io_resolve_all(const char *host, uint16_t port, struct why *why,
-                        struct io_endpoint *endpoints_out, uint32_t capacity,
-                        uint32_t *count_out)
+enum err io_resolve_check(const char *host, struct why *why)
 {
     if (host == NULL || host[0] == 0) {
         return why_say(why, ERR_INVALID, "host: is empty");
@@ -66,27 +52,53 @@ enum err io_resolve_all(const char *host, uint16_t port, struct why *why,
     if (strlen(host) > 255) {
         return why_say(why, ERR_INVALID, "host: is longer than 255 bytes");
     }
-    const char *name = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
-    struct in_addr v4;
-    struct in6_addr v6;
-    CHECK(capacity > 0);
-    *count_out = 1;
-    if (inet_pton(AF_INET, name, &v4) == 1) {
-        *endpoints_out = endpoint_v4(v4, port);
-        return OK;
-    }
-    if (inet_pton(AF_INET6, name, &v6) == 1) {
-        *endpoints_out = endpoint_v6(v6, port);
-        return OK;
-    }
-    return ask_system(name, port, why, endpoints_out, capacity, count_out);
+    return OK;
 }
 
-enum err io_resolve(const char *host, uint16_t port, struct why *why,
-                    struct io_endpoint *endpoint_out)
+enum err io_resolve_name(const char *name, struct why *why,
+                         struct io_addresses *addresses_out)
 {
-    uint32_t count;
-    return io_resolve_all(host, port, why, endpoint_out, 1, &count);
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    uint32_t count = 0;
+    int code = getaddrinfo(name, NULL, &hints, &found);
+    if (code != 0) {
+        return why_say(why, ERR_INVALID, "host \"%s\": %s", name,
+                       gai_strerror(code));
+    }
+    for (struct addrinfo *one = found; one != NULL && count < IO_ADDRESS_MAX;
+         one = one->ai_next) {
+        struct io_endpoint endpoint = {.size = one->ai_addrlen};
+        CHECK(endpoint.size <= sizeof(endpoint.address));
+        memcpy(&endpoint.address, one->ai_addr, endpoint.size);
+        addresses_out->list[count++] = endpoint;
+    }
+    freeaddrinfo(found);
+    addresses_out->count = count;
+    return OK;
+}
+
+enum err io_resolve_all(const char *host, struct why *why,
+                        struct io_addresses *addresses_out)
+{
+    enum err err = io_resolve_check(host, why);
+    if (err) {
+        return err;
+    }
+    if (io_resolve_digits(host, 0, &addresses_out->list[0])) {
+        addresses_out->count = 1;
+        return OK;
+    }
+    return io_resolve_name(host, why, addresses_out);
+}
+
+void io_endpoint_set_port(struct io_endpoint *endpoint, uint16_t port)
+{
+    /* It lies at the same place in both families. */
+    uint16_t port_on_wire = htons(port);
+    struct sockaddr_in *in = (struct sockaddr_in *)&endpoint->address;
+    memcpy(&in->sin_port, &port_on_wire, sizeof(port_on_wire));
 }
 
 uint16_t io_endpoint_port(const struct io_endpoint *endpoint)

@@ -1,7 +1,10 @@
 #pragma once
-/* io/resolve: a host and a port as the system wants them. Private to io.
- * Addresses in digits and "localhost" are answered at once; any other name asks
- * the system's resolver and may block the caller for as long as that takes. */
+/* io/resolve: a host and a port as the system wants them. Its
+ * functions are private to io.
+ * Digits and "localhost" are known at once; any other name asks the system, which
+ * may take as long as a name server is silent. Loops ask io/resolver instead; who
+ * may wait (a listening address, a list of hosts, both at a process's start) asks
+ * here. */
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -12,15 +15,24 @@ struct io_endpoint {
     socklen_t size;
 };
 
-/* ERR_INVALID: the name is empty, malformed or unknown. */
-MUST_USE enum err io_resolve(const char *host, uint16_t port, struct why *why,
-                             struct io_endpoint *endpoint_out);
+enum { IO_ADDRESS_MAX = 16 };
+struct io_addresses {
+    uint32_t count; /* at least 1 */
+    struct io_endpoint list[IO_ADDRESS_MAX];
+};
 
-/* Every address of it, at most `capacity`. */
-MUST_USE enum err io_resolve_all(const char *host, uint16_t port,
-                                 struct why *why,
-                                 struct io_endpoint *endpoints_out,
-                                 uint32_t capacity, uint32_t *count_out);
+/* True: digits or "localhost". Never blocks. */
+bool io_resolve_digits(const char *host, uint16_t port,
+                       struct io_endpoint *endpoint_out);
+/* ERR_INVALID: no host is called so, it is empty or over 255 bytes. */
+MUST_USE enum err io_resolve_check(const char *host, struct why *why);
+/* What the system says of a name, with port 0; of many addresses the first.
+ * May block. ERR_INVALID: the name is unknown, or nobody can tell. */
+MUST_USE enum err io_resolve_name(const char *name, struct why *why,
+                                  struct io_addresses *addresses_out);
+/* Of digits or a name: may block. */
+MUST_USE enum err io_resolve_all(const char *host, struct why *why,
+                                 struct io_addresses *addresses_out);
 
 enum { IO_ENDPOINT_TEXT_SIZE = 64 };
 /* "127.0.0.1:4711" or "[::1]:4711". */
@@ -30,3 +42,4 @@ void io_endpoint_text(const struct io_endpoint *endpoint,
 void io_endpoint_host(const struct io_endpoint *endpoint,
                       char text_out[IO_ENDPOINT_TEXT_SIZE]);
 uint16_t io_endpoint_port(const struct io_endpoint *endpoint);
+void io_endpoint_set_port(struct io_endpoint *endpoint, uint16_t port);

@@ -8,7 +8,7 @@
  *                    -> of all loops with work then, one drawn: its turn
  *
  * A loop is one thread of one process; several may live on a host. Addresses
- * are "10.0.0.1" for host 1 and so on. Connections are byte pipes with delay,
+ * are "10.0.0.1" for host 1 and so on, their names "host-1". Connections are byte pipes with delay,
  * partial reads and writes and a bounded buffer; bytes arrive in order or not
  * at all, as with TCP. What goes wrong is the caller's to say:
  *

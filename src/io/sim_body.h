@@ -1,11 +1,16 @@
 #pragma once
 /* io/sim_body: what the parts of a simulated world share: time and loops
- * (loop_sim.c), pipes (net_sim.c), what goes wrong (sim_fault.c), wakers
- * (sim_waker.c, mailbox.c). Private to io. */
+ * (loop_sim.c), pipes (net_sim.c), names (sim_names.c), what goes wrong
+ * (sim_fault.c), wakers (sim_waker.c, mailbox.c). Private to io. */
 #include "io/loop_body.h"
 #include "io/sim.h"
 
-enum { SIM_SOCKET_MAX = 512, SIM_BACKLOG_MAX = 32, SIM_FD_FIRST = 0x10000000 };
+enum {
+    SIM_SOCKET_MAX = 512,
+    SIM_BACKLOG_MAX = 32,
+    SIM_FD_FIRST = 0x10000000,
+    SIM_NETWORK = 0x0a000000, /* 10.0.0.0 */
+};
 
 enum sim_socket_state {
     SIM_SOCKET_FREE,
@@ -95,3 +100,9 @@ void io_sim_connects_step(struct io_sim *sim);
 int io_sim_waker_open(struct io_sim *sim);
 void io_sim_waker_set(struct io_sim *sim, int fd, bool is_raised);
 void io_sim_waker_close(struct io_sim *sim, int fd);
+
+struct io_endpoint io_sim_endpoint(uint32_t host, uint16_t port);
+/* As the table of io/net.h has them. */
+enum err io_sim_look_up(void *context, const char *name, struct why *why,
+                        struct io_addresses *addresses_out);
+enum err io_sim_waker(struct io_loop *loop, struct io_waker **waker_out);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "io/dial.h"
 #include "io/net.h"
 
 _Static_assert((int)IO_SOCKET_TEXT_SIZE == (int)IO_ENDPOINT_TEXT_SIZE,
@@ -63,29 +64,35 @@ enum err io_socket_accept(int listener, int *fd_out)
     return OK;
 }
 
-enum err io_socket_connect(const char *host, uint16_t port, struct why *why,
-                           int *fd_out)
+static enum err start(const struct io_endpoint *at, struct why *why,
+                      int *fd_out)
 {
-    struct io_endpoint at;
-    int fd = -1;
-    enum err err = io_resolve(host, port, why, &at);
-    if (err) {
-        return err;
-    }
-    fd = io_net_socket.open(NULL, &at);
+    char text[IO_ENDPOINT_TEXT_SIZE];
+    int fd = io_net_socket.open(NULL, at);
     if (fd < 0) {
         return why_say(why, ERR_IO, "socket: %s", strerror(errno));
     }
     tune(fd);
-    if (connect(fd, (const struct sockaddr *)&at.address, at.size) != 0 &&
-        errno != EINPROGRESS) {
-        err = why_say(why, ERR_IO, "cannot connect to %s port %u: %s", host,
-                      port, strerror(errno));
+    if (io_net_socket.connect(NULL, fd, at) != 0 && errno != EINPROGRESS) {
+        io_endpoint_text(at, text);
+        IGNORE(why_say(why, ERR_IO, "cannot connect to %s: %s", text,
+                       strerror(errno))); /* it is what this returns */
         close(fd);
-        return err;
+        return ERR_IO;
     }
     *fd_out = fd;
     return OK;
+}
+
+enum err io_socket_connect(struct io_dial *dial, uint64_t now, struct why *why,
+                           int *fd_out)
+{
+    struct io_endpoint at;
+    enum err err = io_dial_next(dial, now, why, &at);
+    while (!err && start(&at, why, fd_out) != OK) {
+        err = io_dial_next(dial, now, why, &at);
+    }
+    return err == ERR_NOT_FOUND ? ERR_IO : err;
 }
 
 enum err io_socket_connected(int fd, struct why *why)

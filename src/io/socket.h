@@ -25,8 +25,12 @@ uint16_t io_socket_port(int fd); /* the one it is bound to */
  * descriptor left; try later. */
 MUST_USE enum err io_socket_accept(int listener, int *fd_out);
 
-/* Starts a connection; it is made once the socket is writable. */
-MUST_USE enum err io_socket_connect(const char *host, uint16_t port,
+/* Starts a connection to the next address of `dial` that can be waited for; it is
+ * made once the socket is writable. ERR_BUSY: the name service has not answered.
+ * ERR_IO: there is no address left; where `why` is not changed what it said of the
+ * last one holds. */
+struct io_dial;
+MUST_USE enum err io_socket_connect(struct io_dial *dial, uint64_t now,
                                     struct why *why, int *fd_out);
 /* What became of it. ERR_IO with the reason. */
 MUST_USE enum err io_socket_connected(int fd, struct why *why);

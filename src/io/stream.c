@@ -1,13 +1,11 @@
-#include "io/stream.h"
+#include "io/stream_part.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
-#include "io/net.h"
 
 enum {
     READ_SIZE = 65536,
@@ -16,56 +14,17 @@ enum {
 };
 static const uint64_t SECOND_NS = 1000000000u;
 
-/*
- *   CONNECTING --> OPEN --> FLUSHING --> LINGERING --> (on_close, freed)
- *        \           \______________________________/
- *         \_____________ ENDING: only on_close is still to come
- *
- * FLUSHING sends what is pending, LINGERING has sent its end and throws away
- * what still comes: closing over unread bytes would reset the connection and
- * take the last answer from the peer. */
-enum stream_state {
-    STREAM_CONNECTING,
-    STREAM_OPEN,
-    STREAM_FLUSHING,
-    STREAM_LINGERING,
-    STREAM_ENDING,
-};
-
-struct io_stream {
-    struct io_loop *loop;
-    const struct io_net_ops *net;
-    int fd;
-    enum stream_state state;
-    struct io_watch *watch;
-    struct io_timer *timer; /* connect, flush or linger limit; else NULL */
-    const struct io_stream_handler *handler;
-    void *context;
-    bool is_reading;
-    bool has_ended; /* the peer said that it is done */
-    bool is_reset; /* its end is to be seen as a reset */
-    bool is_broken; /* the kernel refuses to send; reading may still give */
-    struct buf pending;
-    size_t pending_begin;
-    size_t write_max;
-    uint64_t sent;
-    enum err end_reason; /* ENDING */
-    const char *end_text;
-    void (*on_gone)(void *owner);
-    void *owner;
-    char peer[IO_ENDPOINT_TEXT_SIZE];
-    char text[160];
-};
-
 /* Callbacks do not nest, so that a thread needs one place to read into. */
 static _Thread_local uint8_t read_space[READ_SIZE];
+
+static void on_ready(void *context, int ready);
 
 size_t io_stream_pending(const struct io_stream *stream)
 {
     return stream->pending.size - stream->pending_begin;
 }
 
-static void update_interest(struct io_stream *stream)
+void io_stream_update_interest(struct io_stream *stream)
 {
     int interest = 0;
     switch (stream->state) {
@@ -85,14 +44,31 @@ static void update_interest(struct io_stream *stream)
     case STREAM_ENDING:
         break;
     }
-    io_watch_set(stream->watch, interest);
+    if (stream->watch != NULL) {
+        io_watch_set(stream->watch, interest);
+    }
+}
+
+void io_stream_take_fd(struct io_stream *stream, int fd)
+{
+    stream->fd = fd;
+    stream->watch = io_watch_create(stream->loop, fd, on_ready, stream);
+}
+
+void io_stream_drop_fd(struct io_stream *stream)
+{
+    if (stream->fd >= 0) {
+        io_watch_destroy(stream->watch);
+        stream->net->close(stream->loop, stream->fd, stream->is_reset);
+        stream->watch = NULL;
+        stream->fd = -1;
+    }
 }
 
 static void finish(struct io_stream *stream, enum err reason, const char *text)
 {
-    io_watch_destroy(stream->watch);
+    io_stream_drop_fd(stream);
     io_timer_destroy(stream->timer);
-    stream->net->close(stream->loop, stream->fd, stream->is_reset);
     if (stream->handler != NULL) {
         stream->handler->on_close(stream->context, reason, text);
     }
@@ -109,8 +85,7 @@ static void finish_later(void *context)
     finish(stream, stream->end_reason, stream->end_text);
 }
 
-/* From here on nothing but finish_later touches the stream. */
-static void end(struct io_stream *stream, enum err reason, const char *text)
+void io_stream_end(struct io_stream *stream, enum err reason, const char *text)
 {
     stream->end_reason = reason;
     stream->end_text = text;
@@ -118,7 +93,9 @@ static void end(struct io_stream *stream, enum err reason, const char *text)
         return;
     }
     stream->state = STREAM_ENDING;
-    update_interest(stream);
+    io_dial_destroy(stream->dial);
+    stream->dial = NULL;
+    io_stream_update_interest(stream);
     if (stream->timer != NULL) {
         io_timer_stop(stream->timer);
     }
@@ -130,7 +107,7 @@ static bool is_for_later(int code)
     return code == EAGAIN || code == EWOULDBLOCK || code == EINTR;
 }
 
-static const char *reason_text(struct io_stream *stream, int code)
+const char *io_stream_reason(struct io_stream *stream, int code)
 {
     snprintf(stream->text, sizeof(stream->text), "%s: %s", stream->peer,
              code == 0 ? "closed by the other end" : strerror(code));
@@ -148,8 +125,9 @@ static bool read_once(struct io_stream *stream)
     if (got <= 0) {
         bool is_ours = stream->state != STREAM_OPEN;
         stream->has_ended = got == 0 && !stream->is_broken;
-        end(stream, is_ours ? OK : ERR_CLOSED,
-            is_ours ? "closed" : reason_text(stream, got < 0 ? errno : 0));
+        io_stream_end(stream, is_ours ? OK : ERR_CLOSED,
+                      is_ours ? "closed"
+                              : io_stream_reason(stream, got < 0 ? errno : 0));
         return false;
     }
     if (stream->state == STREAM_OPEN) {
@@ -170,7 +148,7 @@ static void read_last_words(void *context)
     if (stream->state != STREAM_ENDING) {
         bool is_ours = stream->state != STREAM_OPEN;
         stream->end_reason = is_ours ? OK : ERR_CLOSED;
-        stream->end_text = is_ours ? "closed" : reason_text(stream, EPIPE);
+        stream->end_text = is_ours ? "closed" : io_stream_reason(stream, EPIPE);
         finish_later(stream);
     }
 }
@@ -183,7 +161,11 @@ static void break_off(struct io_stream *stream)
     stream->is_broken = true;
     buf_finish(&stream->pending);
     stream->pending_begin = 0;
-    io_watch_set(stream->watch, 0);
+    io_dial_destroy(stream->dial);
+    stream->dial = NULL;
+    if (stream->watch != NULL) {
+        io_watch_set(stream->watch, 0);
+    }
     if (stream->timer != NULL) {
         io_timer_stop(stream->timer);
     }
@@ -226,14 +208,12 @@ static void drop_sent(struct io_stream *stream, size_t taken)
     }
 }
 
-static void start_timer(struct io_stream *stream, uint64_t delay_ns);
-
 static void linger(struct io_stream *stream)
 {
     stream->state = STREAM_LINGERING;
     stream->net->end(stream->loop, stream->fd);
-    update_interest(stream);
-    start_timer(stream, 2 * SECOND_NS);
+    io_stream_update_interest(stream);
+    io_stream_start_timer(stream, 2 * SECOND_NS);
 }
 
 static void flush_pending(struct io_stream *stream)
@@ -251,29 +231,13 @@ static void flush_pending(struct io_stream *stream)
         if (is_drained) {
             linger(stream);
         } else if (taken > 0) {
-            start_timer(stream, 10 * SECOND_NS);
+            io_stream_start_timer(stream, 10 * SECOND_NS);
         }
         return;
     }
-    update_interest(stream);
+    io_stream_update_interest(stream);
     if (is_drained && stream->handler->on_drain != NULL) {
         stream->handler->on_drain(stream->context);
-    }
-}
-
-static void connect_done(struct io_stream *stream)
-{
-    int code = stream->net->error(stream->loop, stream->fd);
-    if (code != 0) {
-        end(stream, ERR_IO, reason_text(stream, code));
-        return;
-    }
-    stream->state = STREAM_OPEN;
-    io_timer_destroy(stream->timer);
-    stream->timer = NULL;
-    update_interest(stream);
-    if (stream->handler->on_open != NULL) {
-        stream->handler->on_open(stream->context);
     }
 }
 
@@ -281,7 +245,7 @@ static void on_ready(void *context, int ready)
 {
     struct io_stream *stream = context;
     if (stream->state == STREAM_CONNECTING) {
-        connect_done(stream);
+        io_stream_on_connected(stream);
     } else if ((ready & IO_READABLE) != 0) {
         read_once(stream);
     } else if (io_stream_pending(stream) > 0) {
@@ -293,13 +257,13 @@ static void on_limit(void *context)
 {
     struct io_stream *stream = context;
     if (stream->state == STREAM_CONNECTING) {
-        end(stream, ERR_TIMEOUT, reason_text(stream, ETIMEDOUT));
+        io_stream_on_connect_late(stream);
     } else {
-        end(stream, OK, "closed");
+        io_stream_end(stream, OK, "closed");
     }
 }
 
-static void start_timer(struct io_stream *stream, uint64_t delay_ns)
+void io_stream_start_timer(struct io_stream *stream, uint64_t delay_ns)
 {
     if (stream->timer == NULL) {
         stream->timer = io_timer_create(stream->loop, on_limit, stream);
@@ -307,18 +271,14 @@ static void start_timer(struct io_stream *stream, uint64_t delay_ns)
     io_timer_start(stream->timer, delay_ns);
 }
 
-static struct io_stream *stream_create(struct io_loop *loop, int fd,
-                                       const struct io_endpoint *peer,
-                                       size_t write_max)
+struct io_stream *io_stream_new(struct io_loop *loop, size_t write_max)
 {
     struct io_stream *stream = mem_new(sizeof(*stream));
     stream->loop = loop;
     stream->net = io_loop_net(loop);
-    stream->fd = fd;
+    stream->fd = -1;
     stream->is_reading = true;
     stream->write_max = write_max == 0 ? WRITE_MAX_DEFAULT : write_max;
-    stream->watch = io_watch_create(loop, fd, on_ready, stream);
-    io_endpoint_text(peer, stream->peer);
     buf_init(&stream->pending, SIZE_MAX / 4);
     return stream;
 }
@@ -327,49 +287,19 @@ struct io_stream *io_stream_adopt(struct io_loop *loop, int fd,
                                   const struct io_endpoint *peer,
                                   void (*on_gone)(void *owner), void *owner)
 {
-    struct io_stream *stream = stream_create(loop, fd, peer, 0);
+    struct io_stream *stream = io_stream_new(loop, 0);
+    io_stream_take_fd(stream, fd);
+    io_endpoint_text(peer, stream->peer);
     stream->state = STREAM_OPEN;
     stream->on_gone = on_gone;
     stream->owner = owner;
-    update_interest(stream);
+    io_stream_update_interest(stream);
     return stream;
 }
 
 bool io_stream_has_handler(const struct io_stream *stream)
 {
     return stream->handler != NULL;
-}
-
-enum err io_stream_connect(struct io_loop *loop, const char *host,
-                           uint16_t port,
-                           const struct io_stream_options *options,
-                           struct why *why, struct io_stream **stream_out)
-{
-    struct io_endpoint peer;
-    enum err e = io_resolve(host, port, why, &peer);
-    if (e != OK) {
-        return e;
-    }
-    int fd = io_loop_net(loop)->open(loop, &peer);
-    if (fd < 0) {
-        return why_say(why, ERR_IO, "socket: %s", strerror(errno));
-    }
-    struct io_stream *stream =
-        stream_create(loop, fd, &peer, options->write_max);
-    stream->handler = options->handler;
-    stream->context = options->context;
-    stream->state = STREAM_CONNECTING;
-    *stream_out = stream;
-    if (stream->net->connect(loop, fd, &peer) != 0 && errno != EINPROGRESS) {
-        end(stream, ERR_IO, reason_text(stream, errno));
-        return OK;
-    }
-    /* Also when it is there already: on_open comes from the loop. */
-    update_interest(stream);
-    start_timer(stream, options->connect_timeout_ns == 0
-                            ? 5 * SECOND_NS
-                            : options->connect_timeout_ns);
-    return OK;
 }
 
 enum err io_stream_write(struct io_stream *stream, struct span bytes)
@@ -405,7 +335,7 @@ enum err io_stream_write2(struct io_stream *stream, struct span first,
         break_off(stream);
         return ERR_NO_MEMORY;
     }
-    update_interest(stream);
+    io_stream_update_interest(stream);
     return OK;
 }
 
@@ -418,7 +348,7 @@ void io_stream_set_reading(struct io_stream *stream, bool on)
 {
     stream->is_reading = on;
     if (!stream->is_broken) {
-        update_interest(stream);
+        io_stream_update_interest(stream);
     }
 }
 
@@ -430,7 +360,7 @@ void io_stream_close(struct io_stream *stream, bool after_pending)
     }
     if (!after_pending || stream->state == STREAM_CONNECTING) {
         if (!stream->is_broken) {
-            end(stream, OK, "closed");
+            io_stream_end(stream, OK, "closed");
         }
         return;
     }
@@ -442,8 +372,8 @@ void io_stream_close(struct io_stream *stream, bool after_pending)
         return;
     }
     stream->state = STREAM_FLUSHING;
-    update_interest(stream);
-    start_timer(stream, 10 * SECOND_NS);
+    io_stream_update_interest(stream);
+    io_stream_start_timer(stream, 10 * SECOND_NS);
 }
 
 void io_stream_reset(struct io_stream *stream)

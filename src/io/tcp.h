@@ -37,11 +37,13 @@ struct io_stream_options {
     const struct io_stream_handler *handler;
     void *context;
     size_t write_max; /* 0: 16 MiB */
-    uint64_t connect_timeout_ns; /* 0: 5 s */
+    uint64_t connect_timeout_ns; /* from the call on; 0: 5 s */
 };
 
-/* `host` is an address or a name of this machine's resolver. ERR_INVALID with
- * the reason when it cannot be one; refusals come by on_close. */
+/* `host` is an address or a name, which is looked up meanwhile (io/resolver);
+ * where it has several addresses the next is tried when one refuses or takes
+ * more than its share of the time. ERR_INVALID: no host is called so; all else
+ * that goes wrong comes by on_close. */
 MUST_USE enum err io_stream_connect(struct io_loop *loop, const char *host,
                                     uint16_t port,
                                     const struct io_stream_options *options,
@@ -71,7 +73,7 @@ void io_stream_set_write_max(struct io_stream *stream, size_t write_max);
 void io_stream_set_handler(struct io_stream *stream,
                            const struct io_stream_handler *handler,
                            void *context);
-/* "127.0.0.1:4711" of the other end. */
+/* "127.0.0.1:4711" of the other end; its name while that is looked up. */
 const char *io_stream_peer(const struct io_stream *stream);
 
 struct io_listener;

@@ -29,6 +29,7 @@ static void destroy(struct transfer_backend *backend)
     if (body->listener >= 0) {
         io_socket_reset(body->listener);
     }
+    tcp_dial_finish(body);
     io_poller_destroy(body->poller);
     tcp_grants_finish(&body->grants);
     mem_free(body);
@@ -146,7 +147,7 @@ static enum err peer_open(struct transfer_backend *backend, struct span bytes,
     peer->base.backend = backend;
     peer->where = blob;
     peer->pool_size = pool_size;
-    err = tcp_link_connect(body, peer, why);
+    err = tcp_dial_start(body, peer, why);
     if (err) {
         mem_free(peer);
         return why_prefix(why, err, "tcp");
@@ -196,7 +197,7 @@ static bool is_reachable(struct tcp_body *body, struct tcp_peer *peer)
         return false;
     }
     peer->retry_ns = now + 1; /* the link's end sets it further */
-    return tcp_link_connect(body, peer, &why) == OK;
+    return tcp_dial_start(body, peer, &why) == OK;
 }
 
 static void start_write(struct transfer_backend *backend,
@@ -220,6 +221,10 @@ static void hear_kernel(struct tcp_body *body)
     for (size_t i = 0; i < count; i++) {
         if (ready[i].context == &body->listener) {
             tcp_link_accept(body);
+            continue;
+        }
+        if (ready[i].context == &body->waker) {
+            tcp_dial_hear(body);
             continue;
         }
         struct tcp_link *link = ready[i].context;
@@ -365,6 +370,7 @@ enum err transfer_backend_tcp_create(
     transfer_backend_init(&body->base, &ops);
     body->incarnation = options->incarnation;
     body->listener = -1;
+    body->look_up = options->look_up;
     tcp_grants_init(&body->grants, options->receive_count_max != 0
                                        ? options->receive_count_max
                                        : RECEIVE_COUNT_MAX);

@@ -12,10 +12,12 @@
  *
  * The receiver's own thread puts the bytes into its pool (SELF_COPY), and only
  * where a grant says so (tcp_grants.h): after revoke nothing lands. A broken
- * connection gives its writes back STOPPED; the next write connects again. */
+ * connection gives its writes back STOPPED; the next write connects again. A
+ * receiver's name is looked up aside (io/resolver), our own `host` at create. */
 #include <stdint.h>
 
 #include "base/span.h"
+#include "io/resolver.h"
 #include "transfer/backend.h"
 
 struct transfer_backend_tcp_options {
@@ -25,6 +27,7 @@ struct transfer_backend_tcp_options {
     uint16_t port; /* 0: any free one */
     struct span key; /* of all instances; may be empty; copied */
     uint32_t receive_count_max; /* authorised at once; 0: 1024 */
+    struct io_look_up look_up; /* of receivers' names; nothing: the system's */
 };
 /* ERR_INVALID: the host; ERR_IO: the port. */
 MUST_USE enum err transfer_backend_tcp_create(

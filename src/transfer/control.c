@@ -14,7 +14,8 @@ enum {
     GREETING_MAX = WIRE_HEADER_SIZE + sizeof(struct why),
     SILENT_BEATS_MAX = 10
 };
-static const uint64_t HELLO_NS_MAX = 5000000000u;
+/* Of a sender that cannot be reached its stream tells why, so it is first. */
+static const uint64_t CONNECT_NS = 4500000000u, HELLO_NS_MAX = 5000000000u;
 
 /* -------- links -------- */
 
@@ -299,7 +300,8 @@ static enum err open_stream(struct link *link, const char *endpoint,
 {
     struct io_address address;
     struct io_stream_options options = {.handler = &stream_handler,
-                                        .context = link};
+                                        .context = link,
+                                        .connect_timeout_ns = CONNECT_NS};
     enum err err = io_address_parse(span_of_string(endpoint), why, &address);
     if (!err && !is_allowed(link->control, address.host, "sender", endpoint)) {
         err = why_say(why, ERR_DENIED,

@@ -1,8 +1,8 @@
 #pragma once
 /* transfer/tcp_body: what the parts of backend_tcp share. Private to it:
- * the table and its turns (backend_tcp.c), connections and who they are
- * (tcp_link.c), the side that sends (tcp_send.c) and that receives
- * (tcp_receive.c).
+ * the table and its turns (backend_tcp.c), how they are made (tcp_dial.c),
+ * connections and who they are (tcp_link.c), the side that sends (tcp_send.c)
+ * and that receives (tcp_receive.c).
  *
  *   peer (ours to write to) -- link -- ... -- link (incoming) -> grants, pool
  *
@@ -10,7 +10,9 @@
  * turn; nobody but its owner holds it. */
 #include <sys/uio.h>
 
+#include "io/dial.h"
 #include "io/poller.h"
+#include "io/resolver.h"
 #include "transfer/tcp_grants.h"
 #include "transfer/tcp_wire.h"
 #include "transfer/write_queue.h"
@@ -51,10 +53,11 @@ struct tcp_link {
     struct tcp_body *body;
     struct tcp_peer *peer; /* NULL: incoming */
     enum tcp_state state;
-    int fd;
+    struct io_dial *dial; /* CONNECTING; else NULL */
+    int fd; /* -1: the receiver's name is being looked up */
     bool is_readable, is_writable; /* until the kernel says otherwise */
     bool has_ended; /* read on until the end shows: nobody tells again */
-    uint64_t opened_ns, deadline_ns; /* of the proof */
+    uint64_t opened_ns, deadline_ns; /* of the proof, or of an address */
     char name[64];
     struct tcp_secret secret;
     struct tcp_terms terms;
@@ -101,6 +104,9 @@ struct tcp_body {
     bool is_resting; /* no descriptor left: does not accept for a while */
     uint64_t rest_ns;
     struct io_poller *poller;
+    struct io_look_up look_up;
+    struct io_resolver *resolver; /* NULL: no receiver has a name yet */
+    struct io_waker *waker; /* its */
 
     uint8_t *pool; /* NULL before alloc */
     size_t pool_size;
@@ -117,9 +123,12 @@ struct tcp_body {
 
 /* -------- tcp_link.c -------- */
 
-/* Starts the connection of `peer`. ERR_IO, ERR_INVALID. */
-MUST_USE enum err tcp_link_connect(struct tcp_body *body, struct tcp_peer *peer,
+/* Without a descriptor; there is room. */
+struct tcp_link *tcp_link_add(struct tcp_body *body);
+/* The descriptor is closed where this fails. ERR_IO. */
+MUST_USE enum err tcp_link_take_fd(struct tcp_link *link, int fd,
                                    struct why *why);
+void tcp_link_drop_fd(struct tcp_link *link);
 /* Takes what waits at the listener. */
 void tcp_link_accept(struct tcp_body *body);
 /* Ends it with a log line; NULL: silently. Its writes stop. */
@@ -136,6 +145,19 @@ uint64_t tcp_link_next_ns(const struct tcp_body *body);
 /* One receive; 0 when there was nothing, or the link is dead now. */
 size_t tcp_link_receive(struct tcp_link *link, const struct iovec *parts,
                         size_t part_count);
+
+/* -------- tcp_dial.c -------- */
+
+/* Starts the connection of `peer`. ERR_IO, ERR_INVALID. */
+MUST_USE enum err tcp_dial_start(struct tcp_body *body, struct tcp_peer *peer,
+                                 struct why *why);
+/* CONNECTING: the address has answered, or has not in its time. */
+void tcp_dial_on_writable(struct tcp_link *link);
+void tcp_dial_on_late(struct tcp_link *link);
+/* The waker is readable. */
+void tcp_dial_hear(struct tcp_body *body);
+/* All links are gone. */
+void tcp_dial_finish(struct tcp_body *body);
 
 /* -------- tcp_send.c -------- */
 

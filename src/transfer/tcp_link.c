@@ -9,56 +9,41 @@
 #include "transfer/tcp_body.h"
 
 enum { ACCEPTS_A_TURN_MAX = 16 };
-static const uint64_t CONNECT_NS = 5000000000u, PROOF_NS = 2000000000u,
-                      RETRY_NS = 250000000u, REST_NS = 100000000u;
+static const uint64_t PROOF_NS = 2000000000u, RETRY_NS = 250000000u,
+                      REST_NS = 100000000u;
 
 /* -------- begin and end -------- */
 
-static enum err add_link(struct tcp_body *body, int fd, struct why *why,
-                         struct tcp_link **link_out)
+struct tcp_link *tcp_link_add(struct tcp_body *body)
 {
     CHECK(body->link_count < TCP_LINK_COUNT_MAX);
     struct tcp_link *link = mem_new(sizeof(*link));
-    enum err err = io_poller_add(body->poller, fd, true, link);
-    if (err) {
-        mem_free(link);
-        return why_say(why, err, "cannot watch a connection");
-    }
     link->body = body;
-    link->fd = fd;
+    link->fd = -1;
     link->opened_ns = io_clock_now_ns();
     body->links[body->link_count++] = link;
-    *link_out = link;
+    return link;
+}
+
+enum err tcp_link_take_fd(struct tcp_link *link, int fd, struct why *why)
+{
+    enum err err = io_poller_add(link->body->poller, fd, true, link);
+    if (err) {
+        io_socket_reset(fd);
+        return why_say(why, err, "cannot watch a connection");
+    }
+    link->fd = fd;
     return OK;
 }
 
-enum err tcp_link_connect(struct tcp_body *body, struct tcp_peer *peer,
-                          struct why *why)
+void tcp_link_drop_fd(struct tcp_link *link)
 {
-    const struct tcp_blob *where = &peer->where;
-    int fd = -1;
-    struct tcp_link *link = NULL;
-    enum err err = io_socket_connect(where->host, where->port, why, &fd);
-    if (err) {
-        return err;
+    if (link->fd >= 0) {
+        io_poller_remove(link->body->poller, link->fd);
+        io_socket_reset(link->fd);
+        link->fd = -1;
     }
-    err = add_link(body, fd, why, &link);
-    if (err) {
-        io_socket_reset(fd);
-        return err;
-    }
-    snprintf(link->name, sizeof(link->name), "%.50s port %u", where->host,
-             where->port);
-    link->peer = peer;
-    link->state = TCP_LINK_CONNECTING;
-    link->deadline_ns = link->opened_ns + CONNECT_NS;
-    link->secret =
-        tcp_secret_of(span_of(body->key, body->key_size), where->nonce);
-    link->terms.sender = body->incarnation;
-    link->terms.receiver = where->incarnation;
-    rng_system_bytes(link->terms.sender_nonce, TCP_NONCE_SIZE);
-    peer->link = link;
-    return OK;
+    link->is_readable = link->is_writable = link->has_ended = false;
 }
 
 void tcp_link_break(struct tcp_link *link, const char *text)
@@ -71,8 +56,9 @@ void tcp_link_break(struct tcp_link *link, const char *text)
                       link->peer != NULL ? "to" : "from", link->name, text);
     }
     link->state = TCP_LINK_DEAD;
-    io_poller_remove(link->body->poller, link->fd);
-    io_socket_reset(link->fd);
+    io_dial_destroy(link->dial);
+    link->dial = NULL;
+    tcp_link_drop_fd(link);
     if (link->peer == NULL) {
         link->body->incoming_count--;
         return;
@@ -127,19 +113,23 @@ static void limit_strangers(struct tcp_body *body)
 
 static void welcome(struct tcp_body *body, int fd)
 {
-    struct tcp_link *link = NULL;
-    bool is_full = body->incoming_count >= TCP_INCOMING_MAX ||
-                   body->link_count >= TCP_LINK_COUNT_MAX;
-    if (is_full || add_link(body, fd, NULL, &link)) {
+    if (body->incoming_count >= TCP_INCOMING_MAX ||
+        body->link_count >= TCP_LINK_COUNT_MAX) {
         log_warn_rare("transfer",
                       "%u data connections already: one more refused",
                       body->incoming_count);
         io_socket_reset(fd);
         return;
     }
+    struct why why = {0};
+    struct tcp_link *link = tcp_link_add(body);
     io_socket_peer(fd, link->name);
     body->incoming_count++;
     link->state = TCP_LINK_HELLO;
+    if (tcp_link_take_fd(link, fd, &why)) {
+        tcp_link_break(link, why.text);
+        return;
+    }
     link->deadline_ns = link->opened_ns + PROOF_NS;
     link->secret =
         tcp_secret_of(span_of(body->key, body->key_size), body->nonce);
@@ -171,18 +161,6 @@ void tcp_link_accept(struct tcp_body *body)
 }
 
 /* -------- who is who -------- */
-
-static void on_connected(struct tcp_link *link)
-{
-    struct why why = {0};
-    if (io_socket_connected(link->fd, &why)) {
-        tcp_link_break(link, why.text);
-        return;
-    }
-    tcp_hello_encode(&link->terms, link->out);
-    link->out_size = TCP_HELLO_SIZE;
-    link->state = TCP_LINK_HELLO;
-}
 
 static enum err on_challenge(struct tcp_link *link, struct why *why)
 {
@@ -349,7 +327,7 @@ static size_t read_step(struct tcp_link *link)
 static size_t write_step(struct tcp_link *link)
 {
     if (link->state == TCP_LINK_CONNECTING) {
-        on_connected(link);
+        tcp_dial_on_writable(link);
         return 1;
     }
     return link->out_size > 0 ? flush(link) : tcp_send_step(link->peer);
@@ -378,7 +356,12 @@ void tcp_link_expire(struct tcp_body *body, uint64_t now)
 {
     for (uint32_t i = 0; i < body->link_count; i++) {
         struct tcp_link *link = body->links[i];
-        if (is_timed(link) && now >= link->deadline_ns) {
+        if (!is_timed(link) || now < link->deadline_ns) {
+            continue;
+        }
+        if (link->state == TCP_LINK_CONNECTING) {
+            tcp_dial_on_late(link);
+        } else {
             tcp_link_break(link, "did not say in time who it is");
         }
     }

@@ -4,11 +4,12 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "io/resolver.h"
 #include "io/sim.h"
 #include "io/tcp.h"
 
 struct body {
-    const char *host;
+    const char *host, *name; /* the name has to be looked up */
     struct io_loop *loop; /* of both ends */
     struct io_sim *sim; /* NULL: the system */
 };
@@ -95,11 +96,23 @@ static void start(void)
     assert_true(io_listener_port(listener) > 0);
 }
 
+/* The system's would have to be set up for this. */
+static enum err look_up(void *context, const char *name, struct why *why,
+                        struct io_addresses *addresses_out)
+{
+    (void)context;
+    return strcmp(name, "host-1") == 0
+               ? io_resolve_all("127.0.0.1", why, addresses_out)
+               : why_say(why, ERR_INVALID, "host \"%s\": unknown", name);
+}
+
 static int set_up_system(void **state)
 {
     (void)state;
-    body = (struct body){.host = "127.0.0.1"};
+    struct io_resolver_options names = {.look_up = {.ask = look_up}};
+    body = (struct body){.host = "127.0.0.1", .name = "host-1"};
     assert_int_equal(io_loop_create(&body.loop), OK);
+    assert_int_equal(io_loop_resolve_with(body.loop, &names), OK);
     start();
     return 0;
 }
@@ -114,7 +127,8 @@ static int set_up_sim(void **state)
                                      .turn_ns_max = 1000,
                                      .buffer_size = 4096,
                                      .part_per_1024 = 100};
-    body = (struct body){.host = "10.0.0.1", .sim = io_sim_create(&options)};
+    body = (struct body){
+        .host = "10.0.0.1", .name = "host-1", .sim = io_sim_create(&options)};
     assert_int_equal(io_sim_loop_create(body.sim, 1, &body.loop), OK);
     start();
     return 0;
@@ -215,6 +229,51 @@ static void nobody_there_is_told_later(void **state)
     listener = NULL;
 }
 
+/* A connect by name is one like others: what is written early comes, and nothing
+ * is told inside the call. */
+static void a_name_leads_to_its_host(void **state)
+{
+    (void)state;
+    body.host = body.name;
+    connect_client();
+    assert_int_equal(io_stream_write(client.stream, span_of_string("hello")),
+                     OK);
+    AWAIT(server.got.size == 5);
+}
+
+static void an_unknown_name_is_told_later(void **state)
+{
+    (void)state;
+    struct io_stream_options options = {.handler = &HANDLER,
+                                        .context = &client};
+    struct why why;
+    assert_int_equal(io_stream_connect(body.loop, "host-77", 1, &options, &why,
+                                       &client.stream),
+                     OK);
+    assert_int_equal(client.closes, 0);
+    AWAIT(client.closes == 1);
+    assert_int_equal(client.reason, ERR_IO);
+}
+
+/* Closed in the same breath: the end is told, the answer is not. */
+static void a_close_comes_before_the_name(void **state)
+{
+    (void)state;
+    struct io_stream_options options = {.handler = &HANDLER,
+                                        .context = &client};
+    struct why why;
+    assert_int_equal(io_stream_connect(body.loop, body.name,
+                                       io_listener_port(listener), &options,
+                                       &why, &client.stream),
+                     OK);
+    io_stream_close(client.stream, true);
+    assert_int_equal(client.closes, 0);
+    AWAIT(client.closes == 1);
+    assert_int_equal(client.reason, OK);
+    assert_int_equal(client.opens, 0);
+    assert_null(server.stream);
+}
+
 /* Without reading nothing is handed over; with it again all that waited is. */
 static void reading_waits_while_it_is_off(void **state)
 {
@@ -299,6 +358,9 @@ int main(void)
         BOTH(last_words_come_before_the_end),
         BOTH(a_reset_is_no_end),
         BOTH(nobody_there_is_told_later),
+        BOTH(a_name_leads_to_its_host),
+        BOTH(an_unknown_name_is_told_later),
+        BOTH(a_close_comes_before_the_name),
         BOTH(reading_waits_while_it_is_off),
         BOTH(a_stale_stream_is_known),
         BOTH(timers_go_by_time_and_stop),

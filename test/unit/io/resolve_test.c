@@ -64,10 +64,15 @@ static void expect_endpoint(const char *host, const char *text)
 {
     struct io_endpoint endpoint;
     char got[IO_ENDPOINT_TEXT_SIZE];
-    assert_int_equal(io_resolve(host, 4711, NULL, &endpoint), OK);
+    assert_true(io_resolve_digits(host, 4711, &endpoint));
     assert_int_equal(io_endpoint_port(&endpoint), 4711);
     io_endpoint_text(&endpoint, got);
     assert_string_equal(got, text);
+    struct io_addresses all;
+    assert_int_equal(io_resolve_all(host, NULL, &all), OK);
+    assert_int_equal(all.count, 1);
+    io_endpoint_set_port(&all.list[0], 4711);
+    assert_memory_equal(&all.list[0], &endpoint, sizeof(endpoint));
 }
 
 static void digits_and_localhost_need_no_resolver(void **state)
@@ -77,9 +82,22 @@ static void digits_and_localhost_need_no_resolver(void **state)
     expect_endpoint("localhost", "127.0.0.1:4711");
     expect_endpoint("::1", "[::1]:4711");
     struct io_endpoint endpoint;
+    assert_false(io_resolve_digits("not a host", 1, &endpoint));
+    assert_false(io_resolve_digits("", 1, &endpoint));
+}
+
+static void what_is_no_host_is_named(void **state)
+{
+    (void)state;
+    struct io_addresses all;
     struct why why = {{0}};
-    assert_int_equal(io_resolve("", 1, &why, &endpoint), ERR_INVALID);
-    assert_int_equal(io_resolve("not a host", 1, &why, &endpoint), ERR_INVALID);
+    char longest[300] = "";
+    memset(longest, 'a', 256);
+    assert_int_equal(io_resolve_all("", &why, &all), ERR_INVALID);
+    assert_string_equal(why.text, "host: is empty");
+    assert_int_equal(io_resolve_all(longest, &why, &all), ERR_INVALID);
+    assert_non_null(strstr(why.text, "longer than 255"));
+    assert_int_equal(io_resolve_all("not a host", &why, &all), ERR_INVALID);
     assert_non_null(strstr(why.text, "not a host"));
 }
 
@@ -89,6 +107,7 @@ int main(void)
         cmocka_unit_test(address_splits_into_host_and_port),
         cmocka_unit_test(address_must_match_whole),
         cmocka_unit_test(digits_and_localhost_need_no_resolver),
+        cmocka_unit_test(what_is_no_host_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

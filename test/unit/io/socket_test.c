@@ -8,6 +8,7 @@
 
 #include "test.h"
 
+#include "io/dial.h"
 #include "io/socket.h"
 
 static int listen_on(const char *host)
@@ -23,6 +24,17 @@ static void wait_for(int fd, short events)
 {
     struct pollfd at = {fd, events, 0};
     assert_int_equal(poll(&at, 1, 10000), 1);
+}
+
+static enum err connect_to(const char *host, uint16_t port, struct why *why,
+                           int *fd_out)
+{
+    struct io_dial *dial = NULL;
+    struct io_dial_options options = {.host = host, .port = port};
+    enum err err = io_dial_create(&options, why, &dial);
+    err = err ? err : io_socket_connect(dial, 0, why, fd_out);
+    io_dial_destroy(dial);
+    return err;
 }
 
 /* How long bytes may lie untaken before the system breaks the connection. */
@@ -47,8 +59,7 @@ static void parts_go_there_and_the_end_too(void **state)
         struct why why;
         assert_int_equal(io_socket_accept(listener, &in), ERR_BUSY);
         assert_int_equal(
-            io_socket_connect(hosts[i], io_socket_port(listener), &why, &out),
-            OK);
+            connect_to(hosts[i], io_socket_port(listener), &why, &out), OK);
         wait_for(out, POLLOUT);
         assert_int_equal(io_socket_connected(out, &why), OK);
         assert_in_range(stall_ms(out), 1000, 30000);
@@ -89,7 +100,7 @@ static void failures_have_their_reasons(void **state)
     assert_int_equal(io_socket_listen(&at, &why, &fd), ERR_IO);
     assert_non_null(strstr(why.text, "in use"));
     io_socket_reset(listener);
-    enum err err = io_socket_connect("127.0.0.1", port, &why, &fd);
+    enum err err = connect_to("127.0.0.1", port, &why, &fd);
     if (err == OK) {
         wait_for(fd, POLLOUT);
         err = io_socket_connected(fd, &why);
@@ -97,7 +108,7 @@ static void failures_have_their_reasons(void **state)
     }
     assert_int_equal(err, ERR_IO);
     assert_non_null(strstr(why.text, "refused"));
-    assert_int_equal(io_socket_connect("", 1, &why, &fd), ERR_INVALID);
+    assert_int_equal(connect_to("", 1, &why, &fd), ERR_INVALID);
 }
 
 int main(void)
