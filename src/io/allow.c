@@ -19,6 +19,7 @@ struct entry {
 };
 
 struct io_allow {
+    bool is_check; /* names are not looked up */
     uint32_t count, capacity;
     struct entry entries[];
 };
@@ -110,7 +111,7 @@ static enum err add_name(struct io_allow *allow, const char *name,
     struct entry entry = {.bit_count = 8 * ADDRESS_SIZE};
     snprintf(entry.name, sizeof(entry.name), "%s", name);
     struct io_addresses found = {.count = 0};
-    enum err err = io_resolve_all(name, why, &found);
+    enum err err = allow->is_check ? OK : io_resolve_all(name, why, &found);
     err = err ? err : add(allow, &entry, why);
     entry.name[0] = 0;
     for (uint32_t i = 0; i < found.count && !err; i++) {
@@ -209,13 +210,20 @@ static enum err add_all(struct io_allow *allow, struct span text,
     return err;
 }
 
-enum err io_allow_create(struct span text, struct why *why,
-                         struct io_allow **allow_out)
+static struct io_allow *new_list(bool is_check)
 {
     uint32_t capacity = IO_ALLOW_ENTRY_MAX;
     struct io_allow *allow =
         mem_new(sizeof(*allow) + capacity * sizeof(allow->entries[0]));
+    allow->is_check = is_check;
     allow->capacity = capacity;
+    return allow;
+}
+
+enum err io_allow_create(struct span text, struct why *why,
+                         struct io_allow **allow_out)
+{
+    struct io_allow *allow = new_list(false);
     enum err err = add_all(allow, text, why);
     if (err) {
         io_allow_destroy(allow);
@@ -223,6 +231,14 @@ enum err io_allow_create(struct span text, struct why *why,
     }
     *allow_out = allow;
     return OK;
+}
+
+enum err io_allow_check(struct span text, struct why *why)
+{
+    struct io_allow *allow = new_list(true);
+    enum err err = add_all(allow, text, why);
+    io_allow_destroy(allow);
+    return err;
 }
 
 void io_allow_destroy(struct io_allow *allow)

@@ -17,9 +17,11 @@ enum { IO_ALLOW_ENTRY_MAX = 256 };
 struct io_allow;
 /* ERR_INVALID names the entry and what is wrong with it: a list that cannot be
  * read allows nobody, it does not allow all. Asks the system's resolver for
- * names, which may block. */
+ * names, which may block: for a process's start. */
 MUST_USE enum err io_allow_create(struct span text, struct why *why,
                                   struct io_allow **allow_out);
+/* Reads it all and asks nobody: whether the names are known is not seen. */
+MUST_USE enum err io_allow_check(struct span text, struct why *why);
 void io_allow_destroy(struct io_allow *allow); /* NULL is fine */
 
 /* `host` as an endpoint has it: an address without brackets, or a name. A name

@@ -6,13 +6,18 @@
 #include "io/loop.h"
 #include "io/thread.h"
 
-static enum err read_allow(const struct config_worker *config, struct why *why,
-                           struct io_allow **allow_out)
+enum err node_transfer_allow(const struct config_worker *config,
+                             struct why *why,
+                             struct node_transfer *transfer_out)
 {
-    return config->allowed_peer_hosts[0] == 0
-               ? OK
-               : io_allow_create(span_of_string(config->allowed_peer_hosts),
-                                 why, allow_out);
+    enum err err =
+        config->allowed_peer_hosts[0] == 0
+            ? OK
+            : io_allow_create(span_of_string(config->allowed_peer_hosts), why,
+                              &transfer_out->allow);
+    return err ? why_prefix(why, err,
+                            "`cache_transceiver_config.allowed_peer_hosts`")
+               : OK;
 }
 
 static struct transfer_options options_of(const struct config_worker *config,
@@ -60,8 +65,7 @@ enum err node_transfer_open(const struct config_worker *config,
 {
     struct node_transfer *self = transfer_out;
     struct transfer_options options = options_of(config, pools, file);
-    enum err code = read_allow(config, why, &self->allow);
-    code = code ? code : io_loop_create(&self->loop);
+    enum err code = io_loop_create(&self->loop);
     options.allow = self->allow;
     options.loop = self->loop;
     options.backend = backend;

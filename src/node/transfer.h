@@ -20,6 +20,12 @@ struct node_transfer {
     struct io_allow *allow; /* whom it meets; NULL: all */
 };
 
+/* Whom it may meet, before it is opened. Looks names up, which may block: for
+ * the start of the process, while nothing turns. Names the setting. */
+MUST_USE enum err node_transfer_allow(const struct config_worker *config,
+                                      struct why *why,
+                                      struct node_transfer *transfer_out);
+
 /* `key`: the internal one, may be empty. What it uses outlives it. Names the
  * setting that cannot be. On failure what was made is there; stop and close end
  * it. */
@@ -31,5 +37,6 @@ MUST_USE enum err node_transfer_open(
 /* Joins the thread. False: peers may still touch the pools, which must stay as
  * they are until the process ends (transfer.md I32). */
 bool node_transfer_stop(struct node_transfer *transfer);
-/* Stopped with true; the mailboxes are gone. One that never opened is fine. */
+/* Stopped with true; the mailboxes are gone. One that never opened is fine, with
+ * an allow list or without. */
 void node_transfer_close(struct node_transfer *transfer);

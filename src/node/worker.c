@@ -343,6 +343,9 @@ static enum err open_main(struct worker *worker, struct why *why)
 {
     enum err code =
         node_auth_key_read(worker->config->auth_key_file, why, &worker->key);
+    if (code == OK) {
+        code = node_transfer_allow(worker->config, why, &worker->transfer);
+    }
     if (code != OK) {
         return code;
     }

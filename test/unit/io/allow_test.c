@@ -37,6 +37,15 @@ static void refuse(const char *text, const char *said)
     }
 }
 
+/* Also by who only checks. */
+static void refuse_at_sight(const char *text, const char *said)
+{
+    struct why why;
+    refuse(text, said);
+    assert_int_equal(io_allow_check(span_of_string(text), &why), ERR_INVALID);
+    assert_non_null(strstr(why.text, said));
+}
+
 /* [transfer T29] */
 static void addresses_and_blocks(void **state)
 {
@@ -81,40 +90,56 @@ static void names_stand_for_themselves_and_their_addresses(void **state)
     refuse("10.0.0.1,no-such-host.invalid", "no-such-host.invalid");
 }
 
+/* The check sees what is malformed and asks for no name: one that nobody knows
+ * passes. */
+static void a_check_asks_nobody(void **state)
+{
+    struct why why = {{0}};
+    (void)state;
+    assert_int_equal(io_allow_check(span_of_string("no-such-host.invalid, "
+                                                   "10.0.0.0/8"),
+                                    &why),
+                     OK);
+    assert_int_equal(
+        io_allow_check(span_of_string("no-such-host.invalid,"), &why),
+        ERR_INVALID);
+    assert_non_null(strstr(why.text, "empty"));
+}
+
 /* What cannot be read is an error, never "all". */
 static void malformed_lists_are_refused(void **state)
 {
     (void)state;
-    refuse("", "empty");
-    refuse("10.0.0.1,", "empty");
-    refuse(",", "empty");
-    refuse("10.0.0.1;10.0.0.2", "10.0.0.1;10.0.0.2");
-    refuse("10.0.0.1\n", "neither");
-    refuse("10.0.0.1\n10.0.0.2", "neither");
-    refuse("tcp://10.0.0.1:80", "neither");
-    refuse("10.0.0.1:80", "neither");
-    refuse("10.0.0.1/8", "not zero");
-    refuse("10.0.0.0/33", "up to 32");
-    refuse("10.0.0.0/-1", "up to 32");
-    refuse("10.0.0.0/", "up to 32");
-    refuse("10.0.0.0/ 8", "up to 32");
-    refuse("10.0.0.0/8/8", "up to 32");
-    refuse("fd00::1/8", "not zero");
-    refuse("fd00::/129", "up to 128");
-    refuse("[fd00::1", "neither");
-    refuse("[10.0.0.1]", "neither");
-    refuse("10.0.0", "neither");
-    refuse("300.0.0.1", "neither");
-    refuse("*", "neither");
+    refuse_at_sight("", "empty");
+    refuse_at_sight("10.0.0.1,", "empty");
+    refuse_at_sight(",", "empty");
+    refuse_at_sight("10.0.0.1;10.0.0.2", "10.0.0.1;10.0.0.2");
+    refuse_at_sight("10.0.0.1\n", "neither");
+    refuse_at_sight("10.0.0.1\n10.0.0.2", "neither");
+    refuse_at_sight("tcp://10.0.0.1:80", "neither");
+    refuse_at_sight("10.0.0.1:80", "neither");
+    refuse_at_sight("10.0.0.1/8", "not zero");
+    refuse_at_sight("10.0.0.0/33", "up to 32");
+    refuse_at_sight("10.0.0.0/-1", "up to 32");
+    refuse_at_sight("10.0.0.0/", "up to 32");
+    refuse_at_sight("10.0.0.0/ 8", "up to 32");
+    refuse_at_sight("10.0.0.0/8/8", "up to 32");
+    refuse_at_sight("fd00::1/8", "not zero");
+    refuse_at_sight("fd00::/129", "up to 128");
+    refuse_at_sight("[fd00::1", "neither");
+    refuse_at_sight("[10.0.0.1]", "neither");
+    refuse_at_sight("10.0.0", "neither");
+    refuse_at_sight("300.0.0.1", "neither");
+    refuse_at_sight("*", "neither");
     char many[IO_ALLOW_ENTRY_MAX * 8 + 64] = "10.0.0.1";
     for (int i = 0; i < IO_ALLOW_ENTRY_MAX; i++) {
         strcat(many, ",1.2.3.4");
     }
-    refuse(many, "more than 256");
+    refuse_at_sight(many, "more than 256");
     char longest[400];
     memset(longest, '1', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = 0;
-    refuse(longest, "longer");
+    refuse_at_sight(longest, "longer");
 }
 
 static bool slow_has(uint32_t block, uint32_t bits, uint32_t host)
@@ -157,6 +182,7 @@ int main(void)
         cmocka_unit_test(addresses_and_blocks),
         cmocka_unit_test(mapped_addresses_are_the_same),
         cmocka_unit_test(names_stand_for_themselves_and_their_addresses),
+        cmocka_unit_test(a_check_asks_nobody),
         cmocka_unit_test(malformed_lists_are_refused),
         cmocka_unit_test(blocks_are_as_bit_by_bit),
     };
