@@ -138,12 +138,18 @@ static enum err start(struct front_forward *forward)
     const struct io_address *address =
         &front->pool.servers[server_of(forward)].address;
     uint64_t now = io_loop_now(front->loop);
+    char max_seq[FRONT_MAX_SEQ_SIZE];
+    const struct http_header headers[] = {
+        {front_max_seq(front, max_seq) == NULL ? NULL : "x-baton-max-seq-len",
+         max_seq},
+        {NULL, NULL}};
     struct http_call_options options = {
         .host = address->host,
         .port = address->port,
         .method = forward->is_get ? "GET" : "POST",
         .path = buf_string(&forward->path),
         .content_type = forward->is_get ? NULL : "application/json",
+        .headers = headers,
         .body = http_exchange_body(forward->exchange),
         .total_ns_max =
             forward->deadline_ns > now ? forward->deadline_ns - now : 1,

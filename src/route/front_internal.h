@@ -16,7 +16,8 @@ enum {
     FRONT_HEADER_COUNT_MAX = 8,
     FRONT_ABORT_CALL_MAX = 64,
     FRONT_SPARE_SESSION_COUNT_MAX = 256,
-    FRONT_FAULT_SIZE = 128
+    FRONT_FAULT_SIZE = 128,
+    FRONT_MISFIT_SIZE = 384
 };
 
 /* A question to one server: is it healthy, is it ready? */
@@ -28,7 +29,7 @@ struct front_probe {
     int status;
     bool is_draining, is_starting;
     char fault[FRONT_FAULT_SIZE]; /* why its server is not ready; or "" */
-    char misfit[FRONT_FAULT_SIZE]; /* why it does not fit the others; or "" */
+    char misfit[FRONT_MISFIT_SIZE]; /* why it does not fit the others; or "" */
     struct buf info; /* what it says of itself */
     bool is_fallback_told; /* that its requests go context-first */
 };
@@ -76,6 +77,7 @@ struct route_front {
     uint32_t open_count; /* sessions and forwards */
     uint32_t open_count_max;
     struct front_aborts aborts;
+    uint32_t max_seq_told; /* the least of limits that differ; or 0 */
     uint64_t start_ns;
     bool was_ready; /* each role has had a server */
     bool is_retry_off; /* TRTLLM_DISAGG_NO_RETRY */
@@ -125,6 +127,12 @@ void front_page_cluster(struct route_front *front,
                         struct http_exchange *exchange);
 void front_page_metrics(struct route_front *front,
                         struct http_exchange *exchange);
+
+/* How many tokens a worker may take for us (header x-baton-max-seq-len), as text;
+ * NULL: as many as it can. */
+enum { FRONT_MAX_SEQ_SIZE = 16 };
+const char *front_max_seq(const struct route_front *front,
+                          char text[FRONT_MAX_SEQ_SIZE]);
 
 /* front_forward: one exchange handed to a worker as it is. */
 void front_forward_open(struct route_front *front,

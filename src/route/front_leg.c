@@ -9,6 +9,8 @@
 #include "base/check.h"
 #include "base/log.h"
 
+enum { HEADER_COUNT = 4 }; /* of a leg: deadline, limit, two signatures */
+
 static void begin_leg(struct front_session *session, enum route_leg_kind kind,
                       int32_t server)
 {
@@ -308,7 +310,7 @@ static enum err build(struct front_session *session, enum route_leg_kind kind,
 }
 
 static void add_signature(const struct front_signature *signature,
-                          struct http_header headers[2])
+                          struct http_header *headers)
 {
     int count = 0;
     if (signature->own[0] != 0) {
@@ -334,13 +336,14 @@ enum err front_leg_call(struct front_session *session,
                            : 1;
     char deadline[32];
     snprintf(deadline, sizeof(deadline), "%" PRIu64, left_ms);
-    struct http_header headers[] = {
-        {"x-baton-deadline-ms", deadline},
-        {NULL, NULL},
-        {NULL, NULL},
-        {NULL, NULL},
-    };
-    add_signature(leg->signature, headers + 1);
+    char max_seq[FRONT_MAX_SEQ_SIZE];
+    struct http_header headers[HEADER_COUNT + 1] = {
+        {"x-baton-deadline-ms", deadline}};
+    int count = 1;
+    if (front_max_seq(front, max_seq) != NULL) {
+        headers[count++] = (struct http_header){"x-baton-max-seq-len", max_seq};
+    }
+    add_signature(leg->signature, headers + count);
     struct http_call_options options = {
         .host = address->host,
         .port = address->port,

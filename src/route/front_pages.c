@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -59,6 +60,13 @@ void route_front_tell_unready(const struct route_front *front, struct buf *out)
     }
 }
 
+const char *front_max_seq(const struct route_front *front,
+                          char text[FRONT_MAX_SEQ_SIZE])
+{
+    snprintf(text, FRONT_MAX_SEQ_SIZE, "%u", front->pool.max_seq);
+    return front->pool.max_seq == 0 ? NULL : text;
+}
+
 static void add_list(const struct route_pool *pool, enum route_role role,
                      struct buf *out)
 {
@@ -85,6 +93,9 @@ static void add_servers(const struct route_front *front, struct buf *out)
                    server->has_role[ROUTE_CONTEXT] ? "true" : "false",
                    server->has_role[ROUTE_GENERATION] ? "true" : "false",
                    route_server_status(server), server->open_legs);
+        if (server->marks.max_seq != 0) {
+            buf_printf(out, ",\"max_seq_len\":%u", server->marks.max_seq);
+        }
         if (server->misfit != ROUTE_FITS) {
             buf_add_string(out, ",\"misfit\":");
             buf_add_json_string(out, span_of_string(probes[i].misfit));
@@ -107,11 +118,15 @@ void front_page_cluster(struct route_front *front,
     buf_printf(
         &body,
         "},\"ready\":{\"context\":%s,\"generation\":%s},"
-        "\"is_degraded\":%s,\"servers\":[",
+        "\"is_degraded\":%s,",
         route_pool_ready_count(pool, ROUTE_CONTEXT) > 0 ? "true" : "false",
         route_pool_ready_count(pool, ROUTE_GENERATION) > 0 ? "true" : "false",
         route_pool_can_serve(pool) && !route_front_is_ready(front) ? "true"
                                                                    : "false");
+    if (pool->max_seq != 0) {
+        buf_printf(&body, "\"max_seq_len\":%u,", pool->max_seq);
+    }
+    buf_add_string(&body, "\"servers\":[");
     add_servers(front, &body);
     buf_add_string(&body, "]}");
     front_reply(front, exchange, 200, "application/json", buf_span(&body));

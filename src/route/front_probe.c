@@ -76,31 +76,68 @@ static void read_info(struct front_probe *probe)
     }
 }
 
-/* One line a worker that does not fit, and one when it does again. Whichever
- * worker has spoken, it may be another one that is outvoted now. */
-static void note_misfits(struct route_front *front)
+static void note_misfit(struct route_front *front, uint32_t index)
 {
     const struct route_pool *pool = &front->pool;
-    for (uint32_t i = 0; i < pool->server_count; i++) {
-        const struct route_server *server = &pool->servers[i];
-        struct front_probe *probe = &front->probes[i];
-        bool is_misfit = server->misfit != ROUTE_FITS;
-        if (is_misfit == (probe->misfit[0] != 0)) {
-            continue;
-        }
-        struct buf text;
-        buf_init(&text, sizeof(probe->misfit) - 1);
-        route_match_describe(server->misfit, &server->marks, &pool->most,
-                             &text);
-        snprintf(probe->misfit, sizeof(probe->misfit), "%s", buf_string(&text));
-        buf_finish(&text);
-        if (is_misfit) {
-            log_error("route", "worker %s gets no requests: %s", server->name,
-                      probe->misfit);
-        } else {
-            log_info("route", "worker %s fits the others", server->name);
-        }
+    const struct route_server *server = &pool->servers[index];
+    struct front_probe *probe = &front->probes[index];
+    struct buf text;
+    buf_init(&text, sizeof(probe->misfit) - 1);
+    route_match_describe(server->misfit, &server->marks, &pool->most, &text);
+    bool is_known = strcmp(buf_string(&text), probe->misfit) == 0;
+    snprintf(probe->misfit, sizeof(probe->misfit), "%s", buf_string(&text));
+    buf_finish(&text);
+    if (!is_known && server->misfit != ROUTE_FITS) {
+        log_error("route", "worker %s gets no requests: %s", server->name,
+                  probe->misfit);
+    } else if (!is_known) {
+        log_info("route", "worker %s fits the others", server->name);
     }
+}
+
+static bool takes_more(const struct route_server *server, uint32_t max_seq)
+{
+    return server->state != ROUTE_SERVER_DOWN && server->misfit == ROUTE_FITS &&
+           server->marks.max_seq > max_seq;
+}
+
+static const char *name_of_least(const struct route_pool *pool)
+{
+    uint32_t at = 0;
+    while (at + 1 < pool->server_count &&
+           (pool->servers[at].marks.max_seq != pool->max_seq ||
+            pool->servers[at].misfit != ROUTE_FITS)) {
+        at++;
+    }
+    return pool->servers[at].name;
+}
+
+/* One line whenever another worker bounds what the rest could take. */
+static void note_max_seq(struct route_front *front)
+{
+    const struct route_pool *pool = &front->pool;
+    bool is_mixed = false;
+    for (uint32_t i = 0; i < pool->server_count; i++) {
+        is_mixed |= takes_more(&pool->servers[i], pool->max_seq);
+    }
+    uint32_t least = is_mixed ? pool->max_seq : 0;
+    if (least != front->max_seq_told && least != 0) {
+        log_warn("route",
+                 "worker %s takes %u tokens at most (max_seq_len), others "
+                 "more: no request may have more than that",
+                 name_of_least(pool), least);
+    }
+    front->max_seq_told = least;
+}
+
+/* One line a worker that does not fit, and one when it does again. Whichever
+ * worker has spoken, it may be another one that is outvoted now. */
+static void note_fits(struct route_front *front)
+{
+    for (uint32_t i = 0; i < front->pool.server_count; i++) {
+        note_misfit(front, i);
+    }
+    note_max_seq(front);
 }
 
 static void note_change(struct route_front *front, int32_t index,
@@ -115,7 +152,7 @@ static void note_change(struct route_front *front, int32_t index,
             front_forward_server_down(front, index);
         }
     }
-    note_misfits(front);
+    note_fits(front);
     front->was_ready |= route_front_is_ready(front);
 }
 

@@ -154,6 +154,21 @@ static void forget_info(struct route_server *server)
     server->is_stale = true;
 }
 
+static uint32_t least_max_seq(const struct route_pool *pool)
+{
+    uint32_t least = 0;
+    for (uint32_t i = 0; i < pool->server_count; i++) {
+        const struct route_server *server = &pool->servers[i];
+        uint32_t own = server->marks.max_seq;
+        bool counts = own != 0 && server->misfit == ROUTE_FITS &&
+                      server->state != ROUTE_SERVER_DOWN;
+        if (counts && (least == 0 || own < least)) {
+            least = own;
+        }
+    }
+    return least;
+}
+
 static void judge_all(struct route_pool *pool)
 {
     const struct route_marks *voters[ROUTE_SERVER_COUNT_MAX];
@@ -167,6 +182,7 @@ static void judge_all(struct route_pool *pool)
         struct route_server *server = &pool->servers[i];
         server->misfit = route_match_judge(&server->marks, &pool->most);
     }
+    pool->max_seq = least_max_seq(pool);
 }
 
 void route_pool_note_marks(struct route_pool *pool, int32_t index,

@@ -12,7 +12,8 @@
  *                          +----- DOWN <------+ 3 bad probes
  *
  * Only READY servers get work; when a role has none, a SUSPECT one may be
- * tried. Never one that serves another model than most (route/match). Server order and counters fully determine a placement. */
+ * tried. Never one that does not serve the same as most (route/match). Server
+ * order and counters fully determine a placement. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -65,6 +66,9 @@ struct route_pool {
     int32_t members[ROUTE_ROLE_COUNT][CONFIG_SERVER_COUNT_MAX];
     uint64_t turn[ROUTE_ROLE_COUNT]; /* round robin */
     struct route_marks most; /* of the servers that are not DOWN */
+    /* The least that one of those says which fit: whatever is asked has to fit
+     * into each of them. 0: nobody says anything. */
+    uint32_t max_seq;
     bool keeps_peers; /* schedule_style is generation_first */
 };
 
@@ -79,7 +83,7 @@ int32_t route_pool_place(struct route_pool *pool, enum route_role role,
  * of either role; a SUSPECT one when none is. */
 int32_t route_pool_place_any(struct route_pool *pool, const int32_t *asked,
                              uint32_t asked_count);
-/* READY, and of the model that most serve. */
+/* READY, and serves the same as most. */
 bool route_server_is_ready(const struct route_server *server);
 /* Servers of the role that are so. */
 uint32_t route_pool_ready_count(const struct route_pool *pool,
@@ -104,7 +108,7 @@ void route_pool_on_prepared(struct route_pool *pool, int32_t server,
  * not kept. */
 void route_pool_forget_peer(struct route_pool *pool, int32_t server,
                             uint64_t now);
-/* What the server says of its model; who does not fit is judged anew. */
+/* What the server says it serves; who does not fit is judged anew. */
 void route_pool_note_marks(struct route_pool *pool, int32_t server,
                            const struct route_marks *marks);
 /* When route_pool_next_probe next has one; UINT64_MAX: never. */

@@ -54,9 +54,9 @@ static int check_chat(const struct serve *serve,
     return 400;
 }
 
-static bool read_milliseconds(struct span text, uint64_t *ms_out)
+static bool read_number(struct span text, uint64_t *out)
 {
-    uint64_t ms = 0;
+    uint64_t number = 0;
     if (text.size == 0 || text.size > 12) {
         return false;
     }
@@ -64,10 +64,26 @@ static bool read_milliseconds(struct span text, uint64_t *ms_out)
         if (text.data[i] < '0' || text.data[i] > '9') {
             return false;
         }
-        ms = ms * 10 + (text.data[i] - '0');
+        number = number * 10 + (text.data[i] - '0');
     }
-    *ms_out = ms;
+    *out = number;
     return true;
+}
+
+int serve_read_max_seq(const struct serve *serve,
+                       const struct http_exchange *exchange, struct why *why,
+                       uint32_t *max_seq_out)
+{
+    struct span text;
+    uint64_t asked = serve->parts.max_seq;
+    if (http_exchange_header(exchange, "x-baton-max-seq-len", &text) &&
+        (!read_number(text, &asked) || asked == 0)) {
+        return serve_refuse(why, 400,
+                            "x-baton-max-seq-len: must be a number of tokens");
+    }
+    *max_seq_out =
+        asked < serve->parts.max_seq ? (uint32_t)asked : serve->parts.max_seq;
+    return 0;
 }
 
 /* From arrival to first token: ours, or what is left of the front end's. */
@@ -77,7 +93,7 @@ static int set_deadline(struct serve_request *request, struct why *why)
     uint64_t left = 0;
     uint64_t ms = request->serve->options.config->request_timeout_ms;
     if (http_exchange_header(request->exchange, "x-baton-deadline-ms", &text)) {
-        if (!read_milliseconds(text, &left)) {
+        if (!read_number(text, &left)) {
             IGNORE(why_say(why, ERR_INVALID,
                            "x-baton-deadline-ms: must be milliseconds"));
             return 400;
@@ -110,6 +126,10 @@ static int check_request(struct serve_request *request, struct why *why)
     int status = model.size == 0 ? 0 : serve_check_model(serve, model, why);
     if (status == 0) {
         status = check_chat(serve, &request->body, why);
+    }
+    if (status == 0) {
+        status = serve_read_max_seq(serve, request->exchange, why,
+                                    &request->max_seq);
     }
     if (request->task != SERVE_GENERATE) {
         return status;
@@ -201,7 +221,7 @@ static void answer_ids(struct serve_request *request, struct buf *out)
     buf_printf(out,
                "{\"count\":%" PRIu32 ",\"max_model_len\":%" PRIu32
                ",\"tokens\":[",
-               request->job.id_count, request->serve->parts.max_seq);
+               request->job.id_count, request->max_seq);
     for (uint32_t i = 0; i < request->job.id_count; i++) {
         buf_printf(out, i == 0 ? "%" PRId32 : ",%" PRId32, request->job.ids[i]);
     }

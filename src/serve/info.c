@@ -38,44 +38,51 @@ void serve_info_version(struct serve *serve, struct http_exchange *exchange)
     send_json(serve, exchange);
 }
 
-static void add_model(const struct serve *serve, struct span name,
-                      struct buf *out)
+static void add_model(struct span name, uint32_t max_seq, struct buf *out)
 {
     buf_add_string(out, "{\"id\":");
     buf_add_json_string(out, name);
     buf_printf(out,
                ",\"object\":\"model\",\"created\":0,"
                "\"owned_by\":\"baton\",\"max_model_len\":%" PRIu32 "}",
-               serve->parts.max_seq);
+               max_seq);
+}
+
+static void refuse(struct serve *serve, struct http_exchange *exchange,
+                   int status, const struct why *why)
+{
+    bool is_unknown = status == 404;
+    serve_reply_failure(serve, exchange,
+                        &(struct serve_failure){
+                            .status = status,
+                            .message = why->text,
+                            .param = is_unknown ? "model" : NULL,
+                            .code = is_unknown ? "model_not_found" : NULL,
+                        });
 }
 
 void serve_info_models(struct serve *serve, struct http_exchange *exchange)
 {
     struct buf *out = &serve->out;
     const char *comma = "";
+    struct why why = {{0}};
+    uint32_t max_seq = 0;
+    int status = serve_read_max_seq(serve, exchange, &why, &max_seq);
+    if (status != 0) {
+        refuse(serve, exchange, status, &why);
+        return;
+    }
     buf_reset(out);
     buf_add_string(out, "{\"object\":\"list\",\"data\":[");
     for (int i = 0; i < SERVE_NAME_COUNT; i++) {
         if (serve->names[i] != NULL) {
             buf_add_string(out, comma);
-            add_model(serve, span_of_string(serve->names[i]), out);
+            add_model(span_of_string(serve->names[i]), max_seq, out);
             comma = ",";
         }
     }
     buf_add_string(out, "]}");
     send_json(serve, exchange);
-}
-
-static void refuse_model(struct serve *serve, struct http_exchange *exchange,
-                         int status, const struct why *why)
-{
-    serve_reply_failure(serve, exchange,
-                        &(struct serve_failure){
-                            .status = status,
-                            .message = why->text,
-                            .param = "model",
-                            .code = "model_not_found",
-                        });
 }
 
 /* GET /v1/models/{id}. A name may hold a slash, as it is or as %2F. */
@@ -87,13 +94,17 @@ void serve_info_model(struct serve *serve, struct http_exchange *exchange)
     buf_init(&name, path.size);
     http_target_decode(span_slice(path, strlen("/v1/models/"), path.size),
                        &name);
+    uint32_t max_seq = 0;
     int status = serve_check_model(serve, buf_span(&name), &why);
     if (status == 0) {
+        status = serve_read_max_seq(serve, exchange, &why, &max_seq);
+    }
+    if (status == 0) {
         buf_reset(&serve->out);
-        add_model(serve, buf_span(&name), &serve->out);
+        add_model(buf_span(&name), max_seq, &serve->out);
         send_json(serve, exchange);
     } else {
-        refuse_model(serve, exchange, status, &why);
+        refuse(serve, exchange, status, &why);
     }
     buf_finish(&name);
 }
@@ -139,6 +150,23 @@ static void add_mark(const char *name, const char *mark, struct buf *out)
     }
 }
 
+/* By which names and in which form requests are taken. */
+static void add_names(const struct serve *serve, struct buf *out)
+{
+    buf_add_string(out, ",\"served_model_names\":[");
+    for (int i = 0; i < SERVE_NAME_COUNT && serve->names[i] != NULL; i++) {
+        buf_add_string(out, i == 0 ? "" : ",");
+        buf_add_json_string(out, span_of_string(serve->names[i]));
+    }
+    buf_add_string(out, "],\"chat_template\":");
+    if (serve->parts.chat == NULL) {
+        buf_add_string(out, "null");
+    } else {
+        buf_add_json_string(out,
+                            span_of_string(text_chat_name(serve->parts.chat)));
+    }
+}
+
 static void add_handoff(const struct serve *serve, struct buf *out)
 {
     buf_add_string(out, ",\"hand_off\":true,\"disaggregated_params\":{"
@@ -168,6 +196,7 @@ void serve_info_server(struct serve *serve, struct http_exchange *exchange)
     buf_add_json_string(out, span_of_string(serve->options.version));
     add_mark("model_mark", serve->parts.model_mark, out);
     add_mark("tokenizer_mark", serve->parts.tokenizer_mark, out);
+    add_names(serve, out);
     add_cache(serve, out);
     add_handoff(serve, out);
     buf_add_byte(out, '}');

@@ -45,6 +45,7 @@ struct serve_request {
     struct http_exchange *exchange; /* NULL: the client has left */
     struct openai_request body;
     struct serve_text_job job;
+    uint32_t max_seq; /* of prompt and answer: ours, or a front end's if less */
     uint64_t arrival_ns, deadline_ns, first_token_ns, last_token_ns;
 
     /* the hand-off */
@@ -151,6 +152,11 @@ void serve_admit(struct serve *serve, struct http_exchange *exchange,
 /* 0, or 404 with `why`: no such model is served. */
 int serve_check_model(const struct serve *serve, struct span model,
                       struct why *why);
+/* Tokens that whoever asks may use: ours, or less where a front end says that
+ * its other workers take less. 0, or 400 with `why`. */
+int serve_read_max_seq(const struct serve *serve,
+                       const struct http_exchange *exchange, struct why *why,
+                       uint32_t *max_seq_out);
 void serve_on_text(void *context, struct serve_text_job *job);
 void serve_abort(struct serve *serve, struct http_exchange *exchange);
 

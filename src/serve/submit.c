@@ -61,7 +61,7 @@ static enum err check_length(const struct serve_request *request,
                              struct why *why)
 {
     uint32_t count = request->job.id_count;
-    uint32_t max_seq = request->serve->parts.max_seq;
+    uint32_t max_seq = request->max_seq;
     if (count == 0) {
         return why_say(why, ERR_INVALID, "%s: must not be empty",
                        serve_prompt_name(request));
@@ -97,8 +97,7 @@ static struct sampler_options sampling_of(struct serve_request *request)
 static uint32_t new_token_count(const struct serve_request *request)
 {
     const struct openai_request *body = &request->body;
-    int64_t room =
-        (int64_t)request->serve->parts.max_seq - request->job.id_count;
+    int64_t room = (int64_t)request->max_seq - request->job.id_count;
     int64_t count = body->max_tokens;
     if (count < 0) {
         count = body->route == OPENAI_CHAT ? room : 16;

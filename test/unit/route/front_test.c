@@ -731,6 +731,69 @@ static void workers_of_two_models_are_never_paired(void **state)
     mock_end(&c);
 }
 
+/* A worker under another name is a misfit like one of another model: every
+ * request goes to those that are asked for alike. */
+static void a_worker_of_another_name_gets_no_requests(void **state)
+{
+    struct mock_cluster c;
+    struct mock_reply reply;
+    (void)state;
+    mock_prepare(&c);
+    c.config.server_start_timeout_s = 0;
+    c.ctx.info = "{\"served_model_names\":[\"m\"]}";
+    c.gen.info = "{\"served_model_names\":[\"n\"]}";
+    mock_add(&c.ctx, (struct mock_step){.body = GEN_CHAT});
+    mock_begin(&c);
+    const struct route_server *servers = c.front->pool.servers;
+    for (int i = 0; i < 1000 && servers[1].misfit == ROUTE_FITS; i++) {
+        io_loop_turn(c.loop, 5000000);
+    }
+    mock_ask(&c, "GET", "/cluster_info", NULL, &reply);
+    assert_has(buf_string(&reply.body),
+               "(served_model_names [\\\"n\\\"]) than most ([\\\"m\\\"])\"}");
+    buf_finish(&reply.body);
+    for (int i = 0; i < 4; i++) {
+        const char *path = i < 2 ? "/v1/chat/completions" : "/v1/models";
+        mock_ask(&c, i < 2 ? "POST" : "GET", path, i < 2 ? CHAT : NULL, &reply);
+        assert_int_equal(reply.status, 200);
+        buf_finish(&reply.body);
+    }
+    assert_int_equal(c.gen.post_count + c.gen.light_count, 0);
+    mock_end(&c);
+}
+
+/* Limits that differ: both legs and what is only forwarded carry the least, so
+ * that a request fits everywhere or nowhere; what nobody says is not sent. */
+static void the_least_limit_goes_with_every_call(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct mock_cluster c;
+        struct mock_reply reply;
+        const char *expected = i == 0 ? "128" : "";
+        mock_prepare(&c);
+        c.ctx.info = i == 0 ? "{\"max_seq_len\":4096}" : "{}";
+        c.gen.info = i == 0 ? "{\"max_seq_len\":128}" : "{}";
+        mock_add(&c.ctx, (struct mock_step){.body = CTX_CHAT});
+        mock_add(&c.gen, (struct mock_step){.body = GEN_CHAT});
+        begin(&c);
+        mock_ask(&c, "POST", "/v1/chat/completions", CHAT, &reply);
+        buf_finish(&reply.body);
+        assert_string_equal(c.ctx.max_seq[0], expected);
+        assert_string_equal(c.gen.max_seq[0], expected);
+        mock_ask(&c, "GET", "/v1/models", NULL, &reply);
+        buf_finish(&reply.body);
+        assert_string_equal(c.ctx.light_max_seq, expected);
+        mock_ask(&c, "GET", "/cluster_info", NULL, &reply);
+        assert_int_equal(strstr(buf_string(&reply.body),
+                                "\"is_degraded\":false,\"max_seq_len\":128,"
+                                "\"servers\":[") != NULL,
+                         i == 0);
+        buf_finish(&reply.body);
+        mock_end(&c);
+    }
+}
+
 /* The same marks, or one of them unknown: a pair like any other. */
 static void an_unknown_mark_fits(void **state)
 {
@@ -1199,6 +1262,8 @@ int main(void)
         cmocka_unit_test(a_refused_hand_off_is_a_502),
         cmocka_unit_test(a_taken_id_is_posted_anew),
         cmocka_unit_test(workers_of_two_models_are_never_paired),
+        cmocka_unit_test(a_worker_of_another_name_gets_no_requests),
+        cmocka_unit_test(the_least_limit_goes_with_every_call),
         cmocka_unit_test(an_unknown_mark_fits),
         cmocka_unit_test(without_workers_the_answer_is_503),
         cmocka_unit_test(internal_fields_are_refused),

@@ -49,6 +49,8 @@ struct mock_worker {
     char own_auth[MOCK_NOTE_MAX][128];
     char deadline[MOCK_NOTE_MAX][32];
     char evil[MOCK_NOTE_MAX][32];
+    char max_seq[MOCK_NOTE_MAX][32];
+    char light_max_seq[32];
     int abort_cuts; /* so many are torn before they are answered */
     int abort_count;
     char aborts[MOCK_NOTE_MAX][64];
@@ -146,6 +148,8 @@ static inline void mock_on_post(struct mock_worker *worker,
         mock_note_header(exchange, "x-baton-deadline-ms", worker->deadline[at],
                          32);
         mock_note_header(exchange, "x-trtllm-evil", worker->evil[at], 32);
+        mock_note_header(exchange, "x-baton-max-seq-len", worker->max_seq[at],
+                         32);
     }
     int step = at < worker->step_count ? at : worker->step_count - 1;
     assert_true(step >= 0);
@@ -169,6 +173,8 @@ static inline void mock_on_light(struct mock_worker *worker,
     worker->light_count++;
     snprintf(worker->light_path, sizeof(worker->light_path), "%.*s",
              (int)path.size, (const char *)path.data);
+    mock_note_header(exchange, "x-baton-max-seq-len", worker->light_max_seq,
+                     32);
     if (status > 0) {
         http_exchange_reply(exchange, status, "application/json", NULL,
                             span_of_string("{\"mock\":1}"));

@@ -259,6 +259,40 @@ static void a_misfit_gets_no_work(void **state)
     assert_int_equal(pool.servers[0].misfit, ROUTE_MISFIT_MODEL);
 }
 
+static void limit(struct route_pool *pool, int32_t server, const char *model,
+                  uint32_t max_seq)
+{
+    struct route_marks marks = {.max_seq = max_seq};
+    strcpy(marks.model, model);
+    route_pool_note_marks(pool, server, &marks);
+}
+
+/* Of those that get work the least is what a request may have: who does not fit,
+ * is down or says nothing bounds nobody. */
+static void the_least_limit_is_everybodys(void **state)
+{
+    static struct route_pool pool; /* 0, 1: context; 2 generation; 0 both */
+    uint64_t now = SECOND;
+    (void)state;
+    make(&pool, 2);
+    assert_int_equal(pool.max_seq, 0);
+    limit(&pool, 1, "aa", 4096);
+    assert_int_equal(pool.max_seq, 4096);
+    limit(&pool, 0, "aa", 128);
+    limit(&pool, 2, "bb", 16);
+    assert_int_equal(pool.servers[2].misfit, ROUTE_MISFIT_MODEL);
+    assert_int_equal(pool.max_seq, 128);
+    route_pool_on_refused(&pool, 0, now);
+    assert_int_equal(pool.max_seq, 128);
+    pool.servers[1].is_probing = pool.servers[2].is_probing = true;
+    for (int i = 0; i < 3; i++) {
+        assert_false(probe(&pool, ROUTE_PROBE_BAD, &now));
+    }
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_DOWN);
+    assert_int_equal(pool.servers[2].misfit, ROUTE_MISFIT_MODEL);
+    assert_int_equal(pool.max_seq, 4096);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +306,7 @@ int main(void)
         cmocka_unit_test(a_draining_server_gets_no_new_work),
         cmocka_unit_test(any_server_means_one_that_is_up),
         cmocka_unit_test(a_misfit_gets_no_work),
+        cmocka_unit_test(the_least_limit_is_everybodys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,9 @@ static void the_server_says_what_it_is(void **state)
                   "[\"tcp://127.0.0.1:7\"]}");
     world_answers(world, "GET", "/server_info", "", "", 200,
                   "\"incarnation\":\"18364758544493064720\"");
+    world_answers(world, "GET", "/server_info", "", "", 200,
+                  "\"served_model_names\":[\"stem\",\"General Name\"],"
+                  "\"chat_template\":\"chatml\",");
     world_answers(world, "GET", "/version", "", "", 200,
                   "{\"version\":\"9.9\"}");
 }

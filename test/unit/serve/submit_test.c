@@ -137,6 +137,47 @@ static void bad_prompts_are_refused_with_numbers(void **state)
     refused(world, members, "200 tokens");
 }
 
+/* Proof: a front end whose other workers take less says so, and prompt, answer
+ * and what is told of the model keep to it; it cannot raise our own limit, and
+ * a limit that is none is refused. */
+static void a_front_end_may_lower_the_limit(void **state)
+{
+    struct world *world = *state;
+    static const char LESS[] = "Content-Type: application/json\r\n"
+                               "x-baton-max-seq-len: 4\r\n";
+    static const char MORE[] = "X-Baton-Max-Seq-Len: 99999999999\r\n";
+    static const struct {
+        const char *headers, *path, *body;
+        int status;
+        const char *text;
+    } CASES[] = {
+        {LESS, "/v1/completions", "{\"model\":\"stem\",\"prompt\":[5,5,5,5]}",
+         400, "has 4 tokens; prompt and answer together are at most 4"},
+        {LESS, "/tokenize", "{\"prompt\":\"a\"}", 200, "\"max_model_len\":4,"},
+        {LESS, "/v1/models", NULL, 200, "\"max_model_len\":4}"},
+        {LESS, "/v1/models/stem", NULL, 200, "\"max_model_len\":4}"},
+        {MORE, "/v1/models", NULL, 200, "\"max_model_len\":200}"},
+        {"x-baton-max-seq-len: 0\r\n", "/v1/models", NULL, 400,
+         "x-baton-max-seq-len: must be a number of tokens"},
+        {"x-baton-max-seq-len: -1\r\n", "/v1/completions",
+         "{\"model\":\"stem\",\"prompt\":[5]}", 400,
+         "\"param\":\"x-baton-max-seq-len\""},
+    };
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        world_answers(world, CASES[i].body == NULL ? "GET" : "POST",
+                      CASES[i].path, CASES[i].headers,
+                      CASES[i].body == NULL ? "" : CASES[i].body,
+                      CASES[i].status, CASES[i].text);
+    }
+    struct client *client =
+        client_send(world, "POST", "/v1/completions", LESS,
+                    "{\"model\":\"stem\",\"prompt\":[5],\"max_tokens\":9}");
+    struct engine_command command = world_command(world);
+    assert_int_equal(command.request->max_new_tokens, 3);
+    engine_request_free(command.request);
+    client_close(client);
+}
+
 /* Proof: fewer tokens than were asked for at least are no answer. */
 static void min_tokens_beyond_the_answer_are_refused(void **state)
 {
@@ -200,6 +241,7 @@ int main(void)
         TEST(retention_reaches_the_engine),
         TEST(answers_are_clipped_to_the_context),
         TEST(bad_prompts_are_refused_with_numbers),
+        TEST(a_front_end_may_lower_the_limit),
         TEST(min_tokens_beyond_the_answer_are_refused),
         TEST(a_cut_prompt_keeps_its_end),
         TEST(a_salt_makes_a_scope),

@@ -1,0 +1,58 @@
+// Workers of one front end that were not started alike: no request's fate
+// hangs on whose turn it is.
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { get, post, route, serve, until } from './lib/cluster.mjs';
+
+const OPEN = ['--strict-internal-auth', 'false', '--threads', '1', '--kv-tokens', '1024'];
+const start = (role, ...args) => serve(['--role', role, ...OPEN, ...args]);
+const complete = (front, body) => post(front.port, '/v1/completions', { model: 'demo', prompt: 'In the beginning', max_tokens: 4, temperature: 0, ...body });
+const statuses = async (front, count, body) => (await Promise.all(Array.from({ length: count }, () => complete(front, body)))).map((answer) => answer.status);
+
+// Proof: of two generation workers one answers to another name only. Asked in
+// turn, it would refuse every second request; as a misfit it is asked for none.
+for (const [what, args, key] of [['name', ['--served-model-name', 'other'], 'served_model_names ["other"]'], ['chat form', ['--chat-template', 'llama3'], 'chat_template "llama3"']]) {
+  test(`a worker of another ${what} gets no requests and is named`, async () => {
+    const workers = await Promise.all([start('context'), start('generation'), start('generation', ...args)]);
+    const [context, generation, other] = workers;
+    const front = await route([context.port], [generation.port, other.port]);
+    try {
+      const misfits = async () => (await get(front.port, '/cluster_info')).json.servers.filter((server) => server.state === 'misfit');
+      await until('it is found', async () => (await misfits()).length === 1);
+      assert.equal((await misfits())[0].address, `127.0.0.1:${other.port}`);
+      assert.ok((await misfits())[0].misfit.includes(key), (await misfits())[0].misfit);
+      assert.ok(front.child.errors.includes(`worker 127.0.0.1:${other.port} gets no requests`));
+      assert.deepEqual(await statuses(front, 6, {}), Array(6).fill(200));
+      assert.match((await get(other.port, '/metrics')).text, /baton_requests_total\{route="completions"\} 0/);
+    } finally {
+      await Promise.all([front, ...workers].map((part) => part.stop()));
+    }
+  });
+}
+
+// Proof: one worker of each role takes 64 tokens at most. What fits into that
+// passes in whatever pair it lands, what does not is refused in each with the
+// same limit, and the answer ends at it everywhere.
+test('the smallest limit holds for all', async () => {
+  const workers = await Promise.all([start('context'), start('context', '--max-seq', '64'), start('generation'), start('generation', '--max-seq', '64')]);
+  const [context, small, generation, smaller] = workers;
+  const front = await route([context.port, small.port], [generation.port, smaller.port]);
+  try {
+    await until('all are known', async () => (await get(front.port, '/cluster_info')).json.servers.every((server) => server.state === 'ready'));
+    assert.equal((await get(front.port, '/cluster_info')).json.max_seq_len, 64);
+    assert.match(front.child.errors, /takes 64 tokens at most \(max_seq_len\)/);
+    const long = Array(100).fill(5);
+    for (let i = 0; i < 5; i++) {
+      const [refused, ended, models] = await Promise.all([
+        complete(front, { prompt: long }),
+        complete(front, { prompt: long.slice(0, 50), max_tokens: 500, ignore_eos: true }),
+        get(front.port, '/v1/models')]);
+      assert.equal(refused.status, 400);
+      assert.match(refused.json.error.message, /has 100 tokens; prompt and answer together are at most 64/);
+      assert.deepEqual([ended.status, ended.json.usage?.completion_tokens], [200, 14]);
+      assert.equal(models.json.data[0].max_model_len, 64);
+    }
+  } finally {
+    await Promise.all([front, ...workers].map((part) => part.stop()));
+  }
+});
