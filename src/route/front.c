@@ -19,6 +19,7 @@ struct page {
     const char *path; /* with a `/` at its end: whatever begins so */
     const char *method;
     bool is_open; /* no token needed */
+    bool is_work; /* for workers: refused while draining */
     void (*show)(struct route_front *front, struct http_exchange *exchange);
 };
 
@@ -34,17 +35,17 @@ static void open_chat(struct route_front *front, struct http_exchange *exchange)
 }
 
 static const struct page PAGES[] = {
-    {"/v1/completions", "POST", false, open_completion},
-    {"/v1/chat/completions", "POST", false, open_chat},
-    {"/v1/models", "GET", false, front_forward_open},
-    {"/v1/models/", "GET", false, front_forward_open},
-    {"/tokenize", "POST", false, front_forward_open},
-    {"/detokenize", "POST", false, front_forward_open},
-    {"/cluster_info", "GET", false, front_page_cluster},
-    {"/health", "GET", true, front_page_health},
-    {"/version", "GET", true, front_page_version},
-    {"/metrics", "GET", true, front_page_metrics},
-    {"/prometheus/metrics", "GET", true, front_page_metrics},
+    {"/v1/completions", "POST", false, true, open_completion},
+    {"/v1/chat/completions", "POST", false, true, open_chat},
+    {"/v1/models", "GET", false, true, front_forward_open},
+    {"/v1/models/", "GET", false, true, front_forward_open},
+    {"/tokenize", "POST", false, true, front_forward_open},
+    {"/detokenize", "POST", false, true, front_forward_open},
+    {"/cluster_info", "GET", false, false, front_page_cluster},
+    {"/health", "GET", true, false, front_page_health},
+    {"/version", "GET", true, false, front_page_version},
+    {"/metrics", "GET", true, false, front_page_metrics},
+    {"/prometheus/metrics", "GET", true, false, front_page_metrics},
 };
 
 static bool is_path(struct span path, const char *wanted)
@@ -138,6 +139,9 @@ static const struct page *admit_head(struct route_front *front,
                           "a valid API key is needed as bearer token", NULL);
     } else if (span_equals_string(method, "POST") && !is_json(exchange, &why)) {
         front_reply_error(front, exchange, 400, NULL, why.text, NULL);
+    } else if (front->is_draining && page->is_work) {
+        front_reply_error(front, exchange, 503, NULL,
+                          "the server is shutting down", NULL);
     } else {
         return page;
     }
@@ -267,17 +271,25 @@ void front_on_closed(struct route_front *front)
     check_idle(front);
 }
 
+/* Nobody's answer is due: the port closes, and what was written leaves. */
+static void end_drain(struct route_front *front)
+{
+    if (!front->is_shut) {
+        front->is_shut = true;
+        http_server_drain(front->server);
+    }
+    if (http_server_is_quiet(front->server) && front_aborts_are_told(front)) {
+        front->on_idle(front->idle_context);
+        return;
+    }
+    io_timer_start(front->drain_timer, QUIET_POLL_NS);
+}
+
 static void on_drain_time(void *context)
 {
     struct route_front *front = context;
-    bool is_quiet =
-        http_server_is_quiet(front->server) && front_aborts_are_told(front);
-    if (front->is_idle_told && !is_quiet) {
-        io_timer_start(front->drain_timer, QUIET_POLL_NS);
-        return;
-    }
     if (front->is_idle_told) {
-        front->on_idle(front->idle_context);
+        end_drain(front);
         return;
     }
     log_warn("route", "%u requests are cut: the drain took too long",
@@ -286,13 +298,13 @@ static void on_drain_time(void *context)
     front_forward_cut_all(front);
 }
 
+/* New connections still come in: whoever balances load shall see `draining`. */
 void route_front_drain(struct route_front *front,
                        void (*on_idle)(void *context), void *context)
 {
     front->is_draining = true;
     front->on_idle = on_idle;
     front->idle_context = context;
-    http_server_drain(front->server);
     front->drain_timer = io_timer_create(front->loop, on_drain_time, front);
     io_timer_start(front->drain_timer,
                    front_ns(front->config->drain_timeout_s));

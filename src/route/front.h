@@ -24,8 +24,9 @@ bool route_front_is_ready(const struct route_front *front);
 /* Adds "context 10.0.0.1:8001: it is still starting; ...": each server that is
  * not ready, by its role, and why. Logs them too, a line each. */
 void route_front_tell_unready(const struct route_front *front, struct buf *out);
-/* 503 for new work; `on_idle` once nothing is open, all answers have left, and
- * workers know what nobody waits for. */
+/* 503 for new work and for /health, on a port that stays open; `on_idle` once
+ * nothing is open, all answers have left, and workers know what nobody waits
+ * for. */
 void route_front_drain(struct route_front *front,
                        void (*on_idle)(void *context), void *context);
 void route_front_close(struct route_front *front);

@@ -83,6 +83,8 @@ struct route_front {
     bool is_retry_off; /* TRTLLM_DISAGG_NO_RETRY */
     bool is_draining;
     bool is_idle_told;
+    bool
+        is_shut; /* takes no more connections: answers leave, then it is idle */
     struct io_timer *drain_timer;
     void (*on_idle)(void *context);
     void *idle_context;
@@ -106,6 +108,9 @@ void front_reply_error(struct route_front *front,
                        struct http_exchange *exchange, int status,
                        const char *type, const char *message,
                        const char *param);
+/* What a worker's /health says then. */
+void front_reply_draining(struct route_front *front,
+                          struct http_exchange *exchange);
 void front_begin_stream(struct route_front *front,
                         struct http_exchange *exchange);
 void front_reply_preflight(struct route_front *front,

@@ -18,6 +18,10 @@ bool front_is_healthy(const struct route_front *front)
 void front_page_health(struct route_front *front,
                        struct http_exchange *exchange)
 {
+    if (front->is_draining) {
+        front_reply_draining(front, exchange);
+        return;
+    }
     front_reply(front, exchange, front_is_healthy(front) ? 200 : 503, NULL,
                 span_of(NULL, 0));
 }

@@ -27,12 +27,33 @@ static void fill_headers(const struct route_front *front, int status,
     headers[count] = (struct http_header){NULL, NULL};
 }
 
+static uint32_t count_of(const struct http_header *headers)
+{
+    uint32_t count = 0;
+    while (headers[count].name != NULL) {
+        count++;
+    }
+    return count;
+}
+
 void front_reply(struct route_front *front, struct http_exchange *exchange,
                  int status, const char *content_type, struct span body)
 {
     struct http_header headers[FRONT_HEADER_COUNT_MAX];
     fill_headers(front, status, headers);
     http_exchange_reply(exchange, status, content_type, headers, body);
+}
+
+void front_reply_draining(struct route_front *front,
+                          struct http_exchange *exchange)
+{
+    struct http_header headers[FRONT_HEADER_COUNT_MAX];
+    fill_headers(front, 503, headers);
+    uint32_t count = count_of(headers);
+    headers[count] = (struct http_header){"x-trtllm-server-state", "draining"};
+    headers[count + 1] = (struct http_header){NULL, NULL};
+    http_exchange_reply(exchange, 503, "application/json", headers,
+                        span_of_string("{\"status\":\"draining\"}"));
 }
 
 /* Messages about a field begin with its path: "messages[0].role: ...". The
@@ -77,10 +98,7 @@ void front_begin_stream(struct route_front *front,
 {
     struct http_header headers[FRONT_HEADER_COUNT_MAX];
     fill_headers(front, 200, headers);
-    uint32_t count = 0;
-    while (headers[count].name != NULL) {
-        count++;
-    }
+    uint32_t count = count_of(headers);
     headers[count++] = (struct http_header){"Cache-Control", "no-cache"};
     headers[count++] = (struct http_header){"X-Accel-Buffering", "no"};
     headers[count] = (struct http_header){NULL, NULL};

@@ -326,11 +326,6 @@ void front_session_open(struct route_front *front,
     struct why why = {""};
     uint64_t deadline_ns = 0;
     obs_counter_add(front->metrics.total, 1);
-    if (front->is_draining) {
-        front_reply_error(front, exchange, 503, NULL,
-                          "the server is shutting down", NULL);
-        return;
-    }
     if (front->open_count >= front->open_count_max) {
         obs_counter_add(front->metrics.http, 1);
         front_reply_error(front, exchange, 429, NULL,
@@ -362,7 +357,7 @@ void front_session_expire_all(struct route_front *front)
          session != NULL; session = next) {
         next = session->next;
         front_session_event(session,
-                            (struct route_event){.kind = ROUTE_EVENT_DEADLINE});
+                            (struct route_event){.kind = ROUTE_EVENT_SHUT});
     }
 }
 

@@ -189,19 +189,28 @@ static void on_pending(struct route_step *step)
     route_step_place_generation(step);
 }
 
-static void on_deadline(struct route_step *step)
+/* What is open is given up, for a reason that is ours. */
+static void give_up(struct route_step *step, int status, const char *message)
 {
-    if (step->request->state == ROUTE_STATE_LINGER) {
+    enum route_state state = step->request->state;
+    if (state == ROUTE_STATE_LINGER) {
         route_pair_on_linger_end(step);
         return;
     }
     route_step_act(step, (struct route_action){ROUTE_ACTION_CANCEL});
-    if (step->request->state == ROUTE_STATE_STREAM) {
-        route_step_cut(step, NULL);
+    if (state == ROUTE_STATE_STREAM) {
+        route_step_cut(step, message);
         return;
     }
-    route_step_fail(step, 504,
-                    "the request took longer than its deadline allows");
+    route_step_fail(step, status, message);
+}
+
+static void on_deadline(struct route_step *step)
+{
+    bool is_stream = step->request->state == ROUTE_STATE_STREAM;
+    give_up(step, 504,
+            is_stream ? "the stream was silent for too long"
+                      : "the request took longer than its deadline allows");
 }
 
 static void on_gone(struct route_step *step)
@@ -303,6 +312,10 @@ void route_request_step(struct route_request *request, struct route_pool *pool,
         return;
     case ROUTE_EVENT_DEADLINE:
         on_deadline(&step);
+        return;
+    case ROUTE_EVENT_SHUT:
+        give_up(&step, 503,
+                "the server shuts down and the answer took too long");
         return;
     case ROUTE_EVENT_CLIENT_GONE:
         on_gone(&step);

@@ -19,7 +19,7 @@
  * say where it can be met is asked context-first.
  *
  * WHOLE requests (nothing to hand off, or a role without a live server) go
- * PLACE -> GEN on one worker. Any state: client gone, deadline -> DONE. A
+ * PLACE -> GEN on one worker. Any state: client gone, deadline, shut -> DONE. A
  * worker that goes DOWN loses its open legs: another server's context leg,
  * RESTART for a generation leg, an error once bytes went out. */
 #include <stdbool.h>
@@ -78,7 +78,8 @@ enum route_event_kind {
     ROUTE_EVENT_SERVER_DOWN, /* the leg's call is open, on `server` */
     ROUTE_EVENT_UNPOSTABLE, /* the leg asked for cannot be made: our fault */
     ROUTE_EVENT_WAITED, /* `id` is fresh, used if a new one is needed */
-    ROUTE_EVENT_DEADLINE,
+    ROUTE_EVENT_DEADLINE, /* or the stream was silent for too long */
+    ROUTE_EVENT_SHUT, /* the front end ends */
     ROUTE_EVENT_CLIENT_GONE
 };
 

@@ -101,3 +101,31 @@ for (const who of ['worker', 'front end']) {
     }
   });
 }
+
+// Proof: a stream is under way when the signal comes. Until it is over the port
+// is open to new connections: health says why nothing more shall be sent here,
+// new work is refused with a time to come again, and the stream ends whole.
+for (const who of ['worker', 'front end']) {
+  test(`a ${who} that drains says so on an open port`, async () => {
+    const [context, generation] = await Promise.all([serve(['--role', 'context', ...OPEN]), serve(['--role', 'generation', ...OPEN])]);
+    const front = await route([context.port], [generation.port]);
+    try {
+      const target = who === 'worker' ? generation : front;
+      const stream = post(target.port, '/v1/completions', { model: 'demo', prompt: 'And', max_tokens: 1500, ignore_eos: true, stream: true });
+      await until('it decodes', async () => await metric(generation.port, 'baton_engine_decode_tokens_total') > 4);
+      const end = target.stop();
+      await until('it drains', () => isDraining(target));
+      const [health, refused, models] = await Promise.all([
+        get(target.port, '/health'),
+        post(target.port, '/v1/completions', { model: 'demo', prompt: 'And', max_tokens: 2 }),
+        post(target.port, '/tokenize', { prompt: 'And' })]);
+      assert.deepEqual([health, refused, models].map(({ status, headers }) => [status, headers['retry-after']]), Array(3).fill([503, '1']));
+      assert.equal(health.headers['x-trtllm-server-state'], 'draining');
+      assert.match(refused.json.error.message, /shutting down/);
+      assert.match((await stream).text, /data: \[DONE\]\s*$/);
+      assert.equal(await end, 0);
+    } finally {
+      await Promise.all([front, context, generation].map((part) => part.stop()));
+    }
+  });
+}

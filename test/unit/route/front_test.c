@@ -658,6 +658,7 @@ static void a_silent_stream_is_cut(void **state)
     mock_ask(&c, "POST", "/v1/chat/completions", CHAT_STREAM, &reply);
     assert_int_equal(reply.status, 200);
     assert_has(buf_string(&reply.body), "upstream_error");
+    assert_has(buf_string(&reply.body), "the stream was silent for too long");
     buf_finish(&reply.body);
     mock_end(&c);
 }
@@ -1063,6 +1064,90 @@ static void a_drain_ends_when_the_last_request_does(void **state)
     mock_end(&c);
 }
 
+/* While an old stream goes on the port is open: who balances load and who comes
+ * late are told, questions are answered, and the stream ends whole. */
+static void a_draining_front_end_says_so(void **state)
+{
+    static const struct {
+        const char *method, *path, *body;
+        int status;
+        const char *says;
+    } CASES[] = {
+        {"GET", "/health", NULL, 503, "{\"status\":\"draining\"}"},
+        {"POST", "/v1/chat/completions", CHAT, 503, "shutting down"},
+        {"POST", "/v1/completions", "{\"prompt\":\"x\"}", 503, "shutting down"},
+        {"GET", "/v1/models", NULL, 503, "shutting down"},
+        {"POST", "/tokenize", "{}", 503, "shutting down"},
+        {"GET", "/metrics", NULL, 200, "counter"},
+        {"GET", "/cluster_info", NULL, 200, "is_ready"},
+    };
+    struct mock_cluster c;
+    struct mock_reply old;
+    bool is_idle = false;
+    (void)state;
+    mock_prepare(&c);
+    mock_add(&c.ctx, (struct mock_step){.body = CTX_CHAT});
+    mock_add(&c.gen,
+             (struct mock_step){.chunks = {CHUNKS[0], CHUNKS[1], CHUNKS[2]}});
+    c.gen.holds = true;
+    begin(&c);
+    mock_send(&c, "POST", "/v1/chat/completions", CHAT_STREAM, NULL, &old);
+    for (int i = 0; i < 1000 && c.gen.post_count == 0; i++) {
+        io_loop_turn(c.loop, 2000000);
+    }
+    route_front_drain(c.front, set_flag, &is_idle);
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct mock_reply reply;
+        mock_ask(&c, CASES[i].method, CASES[i].path, CASES[i].body, &reply);
+        assert_int_equal(reply.status, CASES[i].status);
+        assert_has(buf_string(&reply.body), CASES[i].says);
+        assert_string_equal(reply.retry_after, reply.status == 503 ? "1" : "");
+        assert_string_equal(reply.server_state, i == 0 ? "draining" : "");
+        buf_finish(&reply.body);
+    }
+    assert_false(is_idle);
+    mock_release(&c.gen);
+    mock_turns(&c, &is_idle, 5000);
+    assert_true(is_idle && old.is_over);
+    assert_has(buf_string(&old.body), "[DONE]");
+    assert_int_equal(c.ctx.post_count + c.ctx.light_count, 1);
+    buf_finish(&old.body);
+    mock_end(&c);
+}
+
+/* What is open at the end of the time for it hears why, in each shape. */
+static void a_drain_that_takes_too_long_says_so(void **state)
+{
+    (void)state;
+    for (int is_stream = 0; is_stream < 2; is_stream++) {
+        struct mock_cluster c;
+        struct mock_reply reply;
+        bool is_idle = false;
+        mock_prepare(&c);
+        mock_add(&c.ctx, (struct mock_step){.body = CTX_CHAT});
+        mock_add(&c.gen,
+                 (struct mock_step){.end = MOCK_HANG,
+                                    .chunks = {is_stream ? CHUNKS[0] : NULL}});
+        c.config.drain_timeout_s = 0.1;
+        begin(&c);
+        mock_send(&c, "POST", "/v1/chat/completions",
+                  is_stream ? CHAT_STREAM : CHAT, NULL, &reply);
+        for (int i = 0; i < 1000 &&
+                        c.gen.post_count + reply.status < (is_stream ? 201 : 1);
+             i++) {
+            io_loop_turn(c.loop, 2000000);
+        }
+        route_front_drain(c.front, set_flag, &is_idle);
+        mock_turns(&c, &is_idle, 5000);
+        assert_true(is_idle && reply.is_over);
+        assert_int_equal(reply.status, is_stream ? 200 : 503);
+        assert_has(buf_string(&reply.body), "the server shuts down");
+        assert_null(strstr(buf_string(&reply.body), "[DONE]"));
+        buf_finish(&reply.body);
+        mock_end(&c);
+    }
+}
+
 static void ask_models(struct mock_cluster *c, int status)
 {
     struct mock_reply reply;
@@ -1281,6 +1366,8 @@ int main(void)
         cmocka_unit_test(no_body_is_kept_of_a_stranger),
         cmocka_unit_test(a_slow_client_delays_nobody_else),
         cmocka_unit_test(a_drain_ends_when_the_last_request_does),
+        cmocka_unit_test(a_draining_front_end_says_so),
+        cmocka_unit_test(a_drain_that_takes_too_long_says_so),
         cmocka_unit_test(one_model_is_the_workers_to_describe),
         cmocka_unit_test(a_forwarded_call_finds_a_worker_that_is_up),
         cmocka_unit_test(a_client_may_ask_for_less_time),

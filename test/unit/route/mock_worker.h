@@ -265,7 +265,7 @@ struct mock_reply {
     int status;
     enum http_call_end end;
     struct buf body;
-    char retry_after[8], type[64], origin[64];
+    char retry_after[8], type[64], origin[64], server_state[16];
     struct http_call *call;
 };
 
@@ -284,6 +284,7 @@ static inline void mock_reply_head(void *context, struct http_call *call)
     reply->status = http_call_status(call);
     mock_copy_header(call, "retry-after", reply->retry_after, 8);
     mock_copy_header(call, "content-type", reply->type, 64);
+    mock_copy_header(call, "x-trtllm-server-state", reply->server_state, 16);
     mock_copy_header(call, "access-control-allow-origin", reply->origin, 64);
 }
 

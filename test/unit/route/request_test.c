@@ -494,6 +494,8 @@ static void every_story_ends_with_one_answer(void **state)
                 event.kind = ROUTE_EVENT_CLIENT_GONE;
             } else if (rng_below(&rng, 40) == 0) {
                 event.kind = ROUTE_EVENT_DEADLINE;
+            } else if (rng_below(&rng, 40) == 0) {
+                event.kind = ROUTE_EVENT_SHUT;
             }
             client_left |=
                 !shell.is_done && event.kind == ROUTE_EVENT_CLIENT_GONE;
