@@ -42,36 +42,36 @@ static void init_front(struct route_metrics *m)
                           "Requests failed by a fault of the front end");
     m->responses = counter(m, "total_responses_total", NULL,
                            "Answers given; streams from their first chunk on");
-    m->truncated = counter(m, "stream_truncated_total", NULL,
-                           "Streams cut by a worker before [DONE]");
-    m->restarts = counter(m, "full_restarts_total", NULL,
+    m->truncated = counter(m, "baton_front_streams_truncated_total", NULL,
+                           "Streams that ended before [DONE]");
+    m->restarts = counter(m, "baton_front_full_restarts_total", NULL,
                           "Requests begun again after a lost hand-off");
-    m->whole = counter(m, "whole_requests_total", NULL,
+    m->whole = counter(m, "baton_front_whole_requests_total", NULL,
                        "Requests served by one worker without a hand-off");
     m->styles[CONFIG_ROUTE_CONTEXT_FIRST] =
-        counter(m, "handoffs_total", "style=\"context_first\"",
+        counter(m, "baton_front_handoffs_total", "style=\"context_first\"",
                 "Requests begun with a hand-off");
     m->styles[CONFIG_ROUTE_GENERATION_FIRST] =
-        counter(m, "handoffs_total", "style=\"generation_first\"",
+        counter(m, "baton_front_handoffs_total", "style=\"generation_first\"",
                 "Requests begun with a hand-off");
     m->fallbacks =
-        counter(m, "generation_first_fallbacks_total", NULL,
+        counter(m, "baton_front_generation_first_fallbacks_total", NULL,
                 "Requests that had to go context-first, because the context "
                 "worker did not say where it can be met");
-    m->disconnects[0] = counter(m, "client_disconnects_total",
+    m->disconnects[0] = counter(m, "baton_front_client_disconnects_total",
                                 "phase=\"context\"", "Clients that left early");
     m->disconnects[1] =
-        counter(m, "client_disconnects_total", "phase=\"generation\"",
-                "Clients that left early");
-    m->disconnects[2] = counter(m, "client_disconnects_total",
+        counter(m, "baton_front_client_disconnects_total",
+                "phase=\"generation\"", "Clients that left early");
+    m->disconnects[2] = counter(m, "baton_front_client_disconnects_total",
                                 "phase=\"stream\"", "Clients that left early");
     m->queue_latency = histogram(m, "queue_latency_seconds",
                                  "Arrival to the first leg", false);
-    m->handoff = histogram(m, "handoff_seconds",
+    m->handoff = histogram(m, "baton_front_handoff_seconds",
                            "Context answer to first generation byte", false);
-    m->inter_chunk = histogram(m, "gen_inter_chunk_latency_seconds",
+    m->inter_chunk = histogram(m, "baton_front_inter_chunk_seconds",
                                "Time between two chunks of a stream", false);
-    m->open = obs_gauge_create(m->registry, "requests_open", NULL,
+    m->open = obs_gauge_create(m->registry, "baton_front_requests_open", NULL,
                                "Requests under way");
 }
 
@@ -91,11 +91,12 @@ static void init_context(struct route_metrics *m, struct route_leg_metrics *leg)
                                "Time between chunks of a context leg", false);
     leg->complete = histogram(m, "ctx_complete_latency_seconds",
                               "Context leg to its end", true);
-    leg->undelivered = counter(m, "leg_undelivered_total", "role=\"context\"",
-                               "Legs that provably did not arrive");
+    leg->undelivered =
+        counter(m, "baton_front_legs_undelivered_total", "role=\"context\"",
+                "Legs that provably did not arrive");
     leg->possibly_delivered =
-        counter(m, "leg_possibly_delivered_total", "role=\"context\"",
-                "Legs lost after they may have arrived");
+        counter(m, "baton_front_legs_possibly_delivered_total",
+                "role=\"context\"", "Legs lost after they may have arrived");
 }
 
 static void init_generation(struct route_metrics *m,
@@ -117,11 +118,11 @@ static void init_generation(struct route_metrics *m,
     leg->complete = histogram(m, "gen_complete_latency_seconds",
                               "Generation leg to its end", true);
     leg->undelivered =
-        counter(m, "leg_undelivered_total", "role=\"generation\"",
+        counter(m, "baton_front_legs_undelivered_total", "role=\"generation\"",
                 "Legs that provably did not arrive");
     leg->possibly_delivered =
-        counter(m, "leg_possibly_delivered_total", "role=\"generation\"",
-                "Legs lost after they may have arrived");
+        counter(m, "baton_front_legs_possibly_delivered_total",
+                "role=\"generation\"", "Legs lost after they may have arrived");
 }
 
 void route_metrics_init(struct route_metrics *metrics)
@@ -131,11 +132,11 @@ void route_metrics_init(struct route_metrics *metrics)
     init_context(metrics, &metrics->legs[ROUTE_CONTEXT]);
     init_generation(metrics, &metrics->legs[ROUTE_GENERATION]);
     metrics->selects[ROUTE_CONTEXT] =
-        counter(metrics, "router_selects_total",
+        counter(metrics, "baton_front_selects_total",
                 "role=\"context\",router=\"round_robin\",reason=\"balance\"",
                 "Servers chosen");
     metrics->selects[ROUTE_GENERATION] =
-        counter(metrics, "router_selects_total",
+        counter(metrics, "baton_front_selects_total",
                 "role=\"generation\",router=\"round_robin\",reason=\"balance\"",
                 "Servers chosen");
 }
@@ -149,14 +150,14 @@ void route_metrics_print(const struct route_metrics *metrics,
                          const struct route_pool *pool, struct buf *out)
 {
     obs_metrics_print(metrics->registry, out);
-    buf_add_string(out, "# HELP server_state State of each worker\n"
-                        "# TYPE server_state gauge\n");
+    buf_add_string(out, "# HELP baton_front_server_state State of each worker\n"
+                        "# TYPE baton_front_server_state gauge\n");
     for (int role = 0; role < ROUTE_ROLE_COUNT; role++) {
         for (uint32_t i = 0; i < pool->member_count[role]; i++) {
             const struct route_server *server =
                 &pool->servers[pool->members[role][i]];
             buf_printf(out,
-                       "server_state{role=\"%s\",server=\"%s\","
+                       "baton_front_server_state{role=\"%s\",server=\"%s\","
                        "state=\"%s\"} 1\n",
                        route_role_name((enum route_role)role), server->name,
                        route_server_status(server));

@@ -1,6 +1,7 @@
 #pragma once
-/* route/metrics: the front end's numbers under their published names (serve.md
- * 5.1). Any thread may print. */
+/* route/metrics: the front end's numbers under their published names: those of
+ * TensorRT-LLM's front end (serve.md 5.1), and with baton_front_ what it lacks.
+ * Any thread may print. */
 #include "http/client.h"
 #include "obs/metrics.h"
 #include "route/leg.h"
@@ -26,7 +27,7 @@ struct route_metrics {
 };
 void route_metrics_init(struct route_metrics *metrics);
 void route_metrics_finish(struct route_metrics *metrics);
-/* Everything, with one `server_state` line a role and server. */
+/* Everything, with one `baton_front_server_state` line a role and server. */
 void route_metrics_print(const struct route_metrics *metrics,
                          const struct route_pool *pool, struct buf *out);
 

@@ -323,8 +323,8 @@ test('receivers that send garbage', async () => {
   await until('the rest is refused', () => /rid 5000999 cannot/.test(context.child.errors));
   const eager = await route([context.port], [generation.port], ['--schedule-style', 'generation_first'], { yaml: `internal_request_auth_key: ${KEY}\n` });
   await Promise.all(Array.from({ length: 6 }, async () => assert.equal((await post(eager.port, '/v1/completions', PROBE)).json.choices[0].text, expected)));
-  assert.equal(await metric(eager.port, 'generation_first_fallbacks_total'), 0);
-  assert.equal(await metric(eager.port, 'full_restarts_total'), 0);
+  assert.equal(await metric(eager.port, 'baton_front_generation_first_fallbacks_total'), 0);
+  assert.equal(await metric(eager.port, 'baton_front_full_restarts_total'), 0);
   await eager.stop();
   await probe('a thousand requests for nothing');
   const told = await flood;

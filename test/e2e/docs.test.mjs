@@ -36,3 +36,9 @@ test('the README names only options and files that are there', () => {
     for (const [option] of rest.matchAll(/--[a-z-]+/g)) assert.ok(help.includes(option), `baton ${command} ${option}`);
   }
 });
+
+test('docs/metrics.md lists every metric with its kind', () => {
+  const rows = [...fs.readFileSync(path.join(root, 'docs/metrics.md'), 'utf8').matchAll(/^\| `(\w+)` \| (\w+) \|/gm)].map(([, name, kind]) => `${name} ${kind}`);
+  const files = ['front', 'worker'].map((who) => fs.readFileSync(path.join(root, `test/golden/names/${who}_metrics.txt`), 'utf8').trim().split('\n'));
+  assert.deepEqual(rows, files.flat());
+});

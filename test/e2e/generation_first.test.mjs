@@ -114,8 +114,8 @@ test('both legs of sixty requests meet under one id', async () => {
       assert.equal(context.headers['x-trtllm-disagg-auth'], undefined);
       assert.equal(context.body.prompt, generation.body.prompt);
     }
-    assert.equal(await metric(p.port, 'handoffs_total'), 60);
-    assert.equal(await metric(p.port, 'generation_first_fallbacks_total'), 0);
+    assert.equal(await metric(p.port, 'baton_front_handoffs_total'), 60);
+    assert.equal(await metric(p.port, 'baton_front_generation_first_fallbacks_total'), 0);
     assert.deepEqual(p.meetings.aborts, []);
   } finally {
     await p.stop();
@@ -177,11 +177,11 @@ async function cluster(args = [], options = {}) {
   };
   // No request fell back to the other style, began again, or ran whole.
   made.assertStyle = async () => {
-    assert.equal(await metric(made.port, 'generation_first_fallbacks_total'), 0);
-    assert.equal(await metric(made.port, 'full_restarts_total'), 0);
+    assert.equal(await metric(made.port, 'baton_front_generation_first_fallbacks_total'), 0);
+    assert.equal(await metric(made.port, 'baton_front_full_restarts_total'), 0);
     const { text } = await get(made.port, '/metrics');
-    assert.match(text, /^handoffs_total\{style="context_first"\} 0$/m);
-    assert.match(text, /^handoffs_total\{style="generation_first"\} [1-9]/m);
+    assert.match(text, /^baton_front_handoffs_total\{style="context_first"\} 0$/m);
+    assert.match(text, /^baton_front_handoffs_total\{style="generation_first"\} [1-9]/m);
     assert.ok(await metric(made.generation, 'baton_handoff_bytes_total') > 0);
   };
   return made;
@@ -318,7 +318,7 @@ test('a client that leaves during a prefill frees both sides', async () => {
       await until('nothing is held', made.isFree);
       await sleep(50);
     }
-    assert.equal(await metric(made.port, 'generation_first_fallbacks_total'), 0);
+    assert.equal(await metric(made.port, 'baton_front_generation_first_fallbacks_total'), 0);
   } finally {
     await made.stop();
   }

@@ -38,10 +38,10 @@ function expectedOf(model) {
 }
 
 async function assertHandedOver(made, style) {
-  assert.equal(await metric(made.front.port, 'generation_first_fallbacks_total'), 0);
-  assert.equal(await metric(made.front.port, 'full_restarts_total'), 0);
+  assert.equal(await metric(made.front.port, 'baton_front_generation_first_fallbacks_total'), 0);
+  assert.equal(await metric(made.front.port, 'baton_front_full_restarts_total'), 0);
   const { text } = await get(made.front.port, '/metrics');
-  assert.match(text, new RegExp(`^handoffs_total\\{style="${style}"\\} ${list.length}$`, 'm'));
+  assert.match(text, new RegExp(`^baton_front_handoffs_total\\{style="${style}"\\} ${list.length}$`, 'm'));
   assert.ok(await metric(made.generation.port, 'baton_handoff_bytes_total') > 0);
   assert.equal(await metric(made.generation.port, 'baton_engine_prefill_tokens_total'), 0, 'nothing was computed twice');
   for (const { port } of made.workers) {

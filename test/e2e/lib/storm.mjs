@@ -209,7 +209,7 @@ export class Storm {
   async killClients(count, tokens, next) {
     const { port } = this.front;
     const child = new Child([path.join(root, 'test/e2e/lib/leavers.mjs'), String(port), String(count), JSON.stringify(body(PROMPTS[next(PROMPTS.length)], tokens, { stream: true }))], { program: process.execPath });
-    await until('all are open', async () => await metric(port, 'requests_open') >= count, 60000);
+    await until('all are open', async () => await metric(port, 'baton_front_requests_open') >= count, 60000);
     const began = performance.now();
     await child.stop('SIGKILL');
     return performance.now() - began;
@@ -217,7 +217,7 @@ export class Storm {
 
   // Every gauge of work or held memory of every process, by its name, if not 0.
   async busy() {
-    const names = /^(baton_requests_open|baton_engine_(waiting|running|receiving|sending)|baton_kv_pages_(leased|used)|requests_open|baton_kv_pool_pages\{.*state="used"\}) (.*)$/;
+    const names = /^(baton_requests_open|baton_engine_(waiting|running|receiving|sending)|baton_kv_pages_(leased|used)|baton_front_requests_open|baton_kv_pool_pages\{.*state="used"\}) (.*)$/;
     const pages = await Promise.all(this.processes().map(async ([name, , port]) => (await get(port, '/metrics')).text.split('\n').map((l) => l.match(names)).filter((m) => m && Number(m.at(-1)) !== 0).map((m) => `${name} ${m[0]}`)));
     return pages.flat();
   }

@@ -167,8 +167,9 @@ static void a_chat_is_posted_to_both_at_once(void **state)
     assert_true(atoi(c.ctx.deadline[0]) > 100000);
     turn_until_idle(&c);
     assert_int_equal(c.ctx.abort_count + c.gen.abort_count, 0);
-    assert_metric(&c, "handoffs_total{style=\"generation_first\"} 1");
-    assert_metric(&c, "handoffs_total{style=\"context_first\"} 0");
+    assert_metric(&c,
+                  "baton_front_handoffs_total{style=\"generation_first\"} 1");
+    assert_metric(&c, "baton_front_handoffs_total{style=\"context_first\"} 0");
     assert_metric(&c, "ctx_completed_requests_total 1");
     assert_metric(&c, "gen_completed_requests_total 1");
     finish(&c, &reply);
@@ -339,8 +340,8 @@ static void a_failed_transfer_goes_context_first(void **state)
     assert_int_equal(reply.status, 200);
     assert_has(c.ctx.bodies[1], "\"schedule_style\":0");
     assert_has(c.gen.bodies[1], "\"encoded_opaque_state\":\"b3BhcXVl\"");
-    assert_metric(&c, "generation_first_fallbacks_total 1");
-    assert_metric(&c, "full_restarts_total 1");
+    assert_metric(&c, "baton_front_generation_first_fallbacks_total 1");
+    assert_metric(&c, "baton_front_full_restarts_total 1");
     const struct route_server *ctx = &c.front->pool.servers[0];
     for (int i = 0; i < 2000 && ctx->is_stale; i++) {
         io_loop_turn(c.loop, 2000000);
@@ -387,8 +388,8 @@ static void a_silent_context_worker_is_asked_first(void **state)
     mock_ask(&c, "POST", "/v1/chat/completions", CHAT, &reply);
     assert_int_equal(reply.status, 200);
     assert_has(c.ctx.bodies[0], "\"schedule_style\":0");
-    assert_metric(&c, "generation_first_fallbacks_total 1");
-    assert_metric(&c, "handoffs_total{style=\"context_first\"} 1");
+    assert_metric(&c, "baton_front_generation_first_fallbacks_total 1");
+    assert_metric(&c, "baton_front_handoffs_total{style=\"context_first\"} 1");
     finish(&c, &reply);
 }
 

@@ -965,7 +965,7 @@ static void the_door_is_kept(void **state)
     mock_ask(&c, "GET", "/metrics", NULL, &reply);
     assert_has(buf_string(&reply.body), "# TYPE total_requests_total counter");
     assert_has(buf_string(&reply.body),
-               "server_state{role=\"context\",server=\"127.0.0.1:");
+               "baton_front_server_state{role=\"context\",server=\"127.0.0.1:");
     buf_finish(&reply.body);
     mock_end(&c);
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "../api/golden.h"
+#include "../obs/exposition.h"
 #include "serve/stats.h"
 
 static void print(struct serve_stats *stats, struct buf *out)
@@ -43,13 +44,8 @@ static void the_names_are_as_in_the_file(void **state)
     buf_init(&out, 1 << 20);
     buf_init(&names, 1 << 20);
     print(stats, &out);
-    for (const char *at = buf_string(&out); *at != 0;) {
-        size_t size = strcspn(at, "\n");
-        if (strncmp(at, "# TYPE ", 7) == 0) {
-            buf_add(&names, at + 7, size - 7 + 1);
-        }
-        at += size + (at[size] != 0);
-    }
+    exposition_families(&out, &names);
+    exposition_is_conventional(&names);
     golden_is("test/golden/names/worker_metrics.txt", buf_span(&names));
     serve_stats_destroy(stats);
     buf_finish(&out);
