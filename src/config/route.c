@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "config/field.h"
+#include "config/list.h"
 #include "config/servers.h"
 #include "io/file.h"
 
@@ -32,9 +33,10 @@ static void print_generation(const void *config, struct buf *out)
                          out);
 }
 
-static enum err add_model_name(struct config_route *route, const char *name,
-                               size_t size, struct why *why)
+static enum err add_model_name(void *context, const char *name, size_t size,
+                               struct why *why)
 {
+    struct config_route *route = context;
     if (route->model_name_count == CONFIG_MODEL_NAME_COUNT_MAX) {
         return why_say(why, ERR_INVALID, "more than %d names",
                        CONFIG_MODEL_NAME_COUNT_MAX);
@@ -55,30 +57,10 @@ static enum err read_model_names(const struct config_node *node,
 {
     struct config_route *route = config;
     route->model_name_count = 0;
-    if (node == NULL) {
-        for (const char *at = text; *at != 0;) {
-            size_t size = strcspn(at, ",");
-            enum err code = add_model_name(route, at, size, why);
-            if (code != OK) {
-                return code;
-            }
-            at += size + (at[size] == ',');
-        }
-        return OK;
-    }
-    if (node->kind != CONFIG_LIST) {
-        return why_say(why, ERR_INVALID, "must be a list");
-    }
-    for (const struct config_node *at = node->first; at; at = at->next) {
-        enum err code =
-            at->kind != CONFIG_SCALAR
-                ? why_say(why, ERR_INVALID, "must be a list of names")
-                : add_model_name(route, at->text, strlen(at->text), why);
-        if (code != OK) {
-            return code;
-        }
-    }
-    return OK;
+    return node == NULL
+               ? config_list_read_text(text, add_model_name, route, why)
+               : config_list_read(node, "must be a list of names",
+                                  add_model_name, route, why);
 }
 
 static void print_model_names(const void *config, struct buf *out)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "config/list.h"
+
 static const char *const ENGINE_KEYS[] = {
     "tensor_parallel_size",
     "pipeline_parallel_size",
@@ -43,9 +45,10 @@ bool config_servers_is_own_key(const char *key)
            strcmp(key, "router") == 0;
 }
 
-static enum err add_server(const char *text, size_t size, struct why *why,
-                           struct config_servers *servers)
+static enum err add_server(void *context, const char *text, size_t size,
+                           struct why *why)
 {
+    struct config_servers *servers = context;
     if (servers->count == CONFIG_SERVER_COUNT_MAX) {
         return why_say(why, ERR_INVALID, "more than %d servers",
                        CONFIG_SERVER_COUNT_MAX);
@@ -59,37 +62,11 @@ static enum err add_server(const char *text, size_t size, struct why *why,
     return OK;
 }
 
-static enum err read_list(const char *text, struct why *why,
-                          struct config_servers *servers)
-{
-    for (const char *at = text; *at != 0;) {
-        size_t size = strcspn(at, ",");
-        enum err code = add_server(at, size, why, servers);
-        if (code != OK) {
-            return code;
-        }
-        at += size + (at[size] == ',');
-    }
-    return OK;
-}
-
 static enum err read_urls(const struct config_node *node, struct why *why,
                           struct config_servers *servers)
 {
-    if (node->kind != CONFIG_LIST) {
-        return why_say(why, ERR_INVALID, "`urls` must be a list of host:port");
-    }
-    for (const struct config_node *at = node->first; at; at = at->next) {
-        enum err code =
-            at->kind != CONFIG_SCALAR
-                ? why_say(why, ERR_INVALID,
-                          "`urls` must be a list of host:port")
-                : add_server(at->text, strlen(at->text), why, servers);
-        if (code != OK) {
-            return code;
-        }
-    }
-    return OK;
+    return config_list_read(node, "`urls` must be a list of host:port",
+                            add_server, servers, why);
 }
 
 static enum err read_router_type(const char *type, struct why *why,
@@ -199,7 +176,7 @@ enum err config_servers_read(const struct config_node *node, const char *text,
 {
     servers->count = 0;
     if (node == NULL) {
-        return read_list(text, why, servers);
+        return config_list_read_text(text, add_server, servers, why);
     }
     if (node->kind != CONFIG_MAP) {
         return why_say(why, ERR_INVALID, "must be a map with `urls`");

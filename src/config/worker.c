@@ -6,6 +6,7 @@
 #include "base/blockers.h"
 #include "base/mem.h"
 #include "config/field.h"
+#include "config/list.h"
 #include "io/allow.h"
 #include "io/file.h"
 
@@ -13,6 +14,20 @@
 #define TEXT_AT(member)              \
     .kind = CONFIG_TEXT, AT(member), \
     .size = sizeof(((struct config_worker *)NULL)->member)
+
+static enum err read_hosts(const struct config_node *node, const char *text,
+                           struct why *why, void *config);
+
+static void print_hosts(const void *config, struct buf *out)
+{
+    const struct config_worker *worker = config;
+    const char *hosts = worker->allowed_peer_hosts;
+    if (hosts[0] == 0) {
+        buf_add_string(out, "all");
+    } else {
+        buf_printf(out, "[%s]", hosts);
+    }
+}
 
 static const struct config_field FIELDS[] = {
     {"model", TEXT_AT(model), .default_text = "", .unit = "",
@@ -106,10 +121,11 @@ static const struct config_field FIELDS[] = {
     {"cache_transceiver_config.port", .flag = "data_port", .kind = CONFIG_U32,
      AT(data_port), .max = 65535, .default_text = "0", .unit = "",
      .help = "port of tcp for pages; 0: any free one"},
-    {"cache_transceiver_config.allowed_peer_hosts", TEXT_AT(allowed_peer_hosts),
-     .default_text = "", .unit = "",
+    {"cache_transceiver_config.allowed_peer_hosts", .kind = CONFIG_LIST_OF,
+     .default_text = "all", .unit = "",
      .help = "hosts KV may come from and go to: addresses, blocks like "
-             "10.0.0.0/8 and names, with commas; empty: all"},
+             "10.0.0.0/8 and names, as a list or with commas",
+     .read = read_hosts, .print = print_hosts},
     {"cache_transceiver_config.bounce_size", .kind = CONFIG_BYTES,
      AT(bounce_bytes), .max = 1ll << 40, .default_text = "0", .unit = "bytes",
      .help = "memory in which tiny blocks are packed for a NIC; 0: none"},
@@ -153,6 +169,45 @@ static const struct config_field FIELDS[] = {
      .min = 1, .max = 1024, .default_text = "1", .unit = "workers",
      .help = "how many share this host's memory"},
 };
+
+/* Each is read by itself, so that its line can be told. */
+static enum err add_host(void *context, const char *host, size_t size,
+                         struct why *why)
+{
+    struct config_worker *worker = context;
+    char *list = worker->allowed_peer_hosts;
+    size_t used = strlen(list), size_max = sizeof(worker->allowed_peer_hosts);
+    enum err code = io_allow_check(span_of(host, size), why);
+    if (code != OK) {
+        return code;
+    }
+    int added = snprintf(list + used, size_max - used, "%s%.*s",
+                         used == 0 ? "" : ", ", (int)size, host);
+    return used + (size_t)added < size_max
+               ? OK
+               : why_say(why, ERR_INVALID, "must be shorter than %zu bytes",
+                         size_max);
+}
+
+/* Nothing could be meant as "nobody": it is not taken for "all", which only a
+ * text says that is empty on purpose. */
+static enum err read_hosts(const struct config_node *node, const char *text,
+                           struct why *why, void *config)
+{
+    struct config_worker *worker = config;
+    bool is_text = node == NULL || node->kind == CONFIG_SCALAR;
+    text = node == NULL ? text : node->text;
+    bool is_all = is_text && text[0] == 0 && (node == NULL || node->is_quoted);
+    worker->allowed_peer_hosts[0] = 0;
+    enum err code = is_text ? config_list_read_text(text, add_host, worker, why)
+                            : config_list_read(node, "must be a list of hosts",
+                                               add_host, worker, why);
+    if (code == OK && !is_all && worker->allowed_peer_hosts[0] == 0) {
+        return why_say(why, ERR_INVALID,
+                       "must name a host; leave the key out to allow all");
+    }
+    return code;
+}
 
 /* Sizes of a group of ranks: fine as long as they say one. */
 static bool is_passed_over(const char *path, const struct config_node *node,
@@ -278,19 +333,6 @@ static void check_bounce(const struct config_worker *config,
     }
 }
 
-/* Names are looked up once, by who uses the list. */
-static void check_hosts(const struct config_worker *config,
-                        struct blockers *blockers)
-{
-    struct why why;
-    struct span hosts = span_of_string(config->allowed_peer_hosts);
-    if (hosts.size > 0 && io_allow_check(hosts, &why) != OK) {
-        blockers_add(blockers,
-                     "`cache_transceiver_config.allowed_peer_hosts`: %s",
-                     why.text);
-    }
-}
-
 static void check_tokens(const struct config_worker *config,
                          struct blockers *blockers)
 {
@@ -344,7 +386,6 @@ enum err config_worker_check(const struct config_worker *config,
     check_cache(config, &blockers);
     check_bounce(config, &blockers);
     check_ports(config, &blockers);
-    check_hosts(config, &blockers);
     return blockers_say(&blockers, ERR_INVALID, why);
 }
 

@@ -86,6 +86,8 @@ static void each_rule_names_its_field(void **state)
         {"context_servers:\n  urls: [\"a\"]\n", "urls"},
         {"context_servers:\n  urls: [\"a:1/x\"]\n", "urls"},
         {"context_servers:\n  urls: \"a:1\"\n", "`urls` must be a list"},
+        {"context_servers:\n  urls:\n    - a:1\n    - a\n", "line 4: urls"},
+        {"served_model_names: [a,\n  \"\"]\n", "line 2: a name must have"},
         {SERVERS "node_id: 256\n", "`node_id`: must be from 0 to 255"},
         {SERVERS "allow_request_chat_template: \"true\"\n",
          "`allow_request_chat_template`: must not be quoted"},
