@@ -6,7 +6,7 @@ const char *agree_reason_name(uint8_t reason)
 {
     static const char *const NAMES[AGREE_REASON_COUNT] = {
         [AGREE_REASON_NONE] = "none",
-        [AGREE_REASON_USER_CANCEL] = "user-cancel",
+        [AGREE_REASON_CALLER_LEFT] = "caller-left",
         [AGREE_REASON_PEER_CANCEL] = "peer-cancel",
         [AGREE_REASON_DEADLINE] = "deadline",
         [AGREE_REASON_TRANSPORT] = "transport",
@@ -16,8 +16,19 @@ const char *agree_reason_name(uint8_t reason)
         [AGREE_REASON_WORKER_DEAD] = "worker-dead",
         [AGREE_REASON_INTERNAL] = "internal",
         [AGREE_REASON_EXPIRED] = "expired",
+        [AGREE_REASON_ABORTED] = "aborted",
+        [AGREE_REASON_NOT_NEEDED] = "not-needed",
+        [AGREE_REASON_SHUTDOWN] = "shutting-down",
     };
     return reason < AGREE_REASON_COUNT ? NAMES[reason] : "unknown";
+}
+
+bool agree_reason_is_cancel(uint8_t reason)
+{
+    return reason == AGREE_REASON_CALLER_LEFT ||
+           reason == AGREE_REASON_PEER_CANCEL ||
+           reason == AGREE_REASON_ABORTED ||
+           reason == AGREE_REASON_NOT_NEEDED || reason == AGREE_REASON_SHUTDOWN;
 }
 
 bool agree_word_is_legal(uint8_t word)

@@ -22,7 +22,7 @@ enum agree_bit {
 
 enum agree_reason {
     AGREE_REASON_NONE,
-    AGREE_REASON_USER_CANCEL,
+    AGREE_REASON_CALLER_LEFT, /* who asked this worker hung up (spec: user) */
     AGREE_REASON_PEER_CANCEL,
     AGREE_REASON_DEADLINE,
     AGREE_REASON_TRANSPORT,
@@ -32,9 +32,14 @@ enum agree_reason {
     AGREE_REASON_WORKER_DEAD,
     AGREE_REASON_INTERNAL,
     AGREE_REASON_EXPIRED, /* the sender has no such KV, or not any more */
+    AGREE_REASON_ABORTED, /* the front end said so */
+    AGREE_REASON_NOT_NEEDED, /* the answer ended without it */
+    AGREE_REASON_SHUTDOWN, /* the worker ends */
     AGREE_REASON_COUNT
 };
 const char *agree_reason_name(uint8_t reason);
+/* Somebody gave it up; nothing went wrong with it. */
+bool agree_reason_is_cancel(uint8_t reason);
 
 /* Legal word of a single rank: F, Q, U need T; T without F needs Q. */
 bool agree_word_is_legal(uint8_t word);

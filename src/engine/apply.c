@@ -139,7 +139,7 @@ void apply_first_tokens(struct engine_core *core, struct item *item,
     } else if (alive_count > 0) {
         start_lanes(core, item, alive, alive_count);
     } else {
-        item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NONE);
+        item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NOT_NEEDED);
     }
 }
 
@@ -234,7 +234,7 @@ static void finish_unheard(struct engine_core *core, struct item *item,
             item_say_finished(core, item, i, ENGINE_FINISH_LENGTH, 0, now_ns);
         }
     }
-    item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NONE);
+    item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NOT_NEEDED);
 }
 
 static void finish_prefill(struct engine_core *core, const struct entry *entry,
@@ -332,7 +332,7 @@ static void apply_decode(struct engine_core *core, const struct entry *entry,
     sched_learn_length(core->sched, count);
     lane_free(core, lane);
     if (item_is_answered(item)) {
-        item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NONE);
+        item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_NOT_NEEDED);
     }
 }
 

@@ -23,9 +23,9 @@ static void abort_rid(struct engine_core *core, uint64_t now_ns,
         if (item->kind != ENGINE_AGGREGATED && item->rid == command->rid) {
             is_found = true;
             if (item_is_answered(item)) {
-                item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_USER_CANCEL);
+                item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_ABORTED);
             } else {
-                item_cancel(core, item, now_ns);
+                item_cancel(core, item, AGREE_REASON_ABORTED, now_ns);
             }
         }
         item = next;
@@ -45,7 +45,10 @@ void engine_core_command(struct engine_core *core, uint64_t now_ns,
         return;
     case ENGINE_CANCEL:
         if (item != NULL) {
-            item_cancel(core, item, now_ns);
+            item_cancel(core, item,
+                        command->is_shutdown ? AGREE_REASON_SHUTDOWN
+                                             : AGREE_REASON_CALLER_LEFT,
+                        now_ns);
         }
         return;
     case ENGINE_CANCEL_CHOICE:

@@ -133,10 +133,11 @@ void item_say_failed(struct engine_core *core, struct item *item,
 }
 
 void item_say_sent(struct engine_core *core, struct item *item, uint64_t now_ns,
-                   enum err error)
+                   enum err error, const char *reason)
 {
     struct engine_event *event = item_event(core, item, ENGINE_EVENT_SENT);
     event->error = error;
+    snprintf(event->reason, sizeof(event->reason), "%.119s", reason);
     event->journey = journey_of(item, now_ns);
 }
 
@@ -223,7 +224,8 @@ void item_let_go(struct engine_core *core, struct item *item, uint8_t agree_bit,
     item_free(core, item);
 }
 
-void item_cancel(struct engine_core *core, struct item *item, uint64_t now_ns)
+void item_cancel(struct engine_core *core, struct item *item,
+                 uint8_t agree_reason, uint64_t now_ns)
 {
     if (item_is_answered(item)) {
         return;
@@ -235,7 +237,7 @@ void item_cancel(struct engine_core *core, struct item *item, uint64_t now_ns)
         }
     }
     core->stats.requests_cancelled++;
-    item_let_go(core, item, AGREE_CANCEL, AGREE_REASON_USER_CANCEL);
+    item_let_go(core, item, AGREE_CANCEL, agree_reason);
 }
 
 void item_cancel_choice(struct engine_core *core, struct item *item,
@@ -247,12 +249,27 @@ void item_cancel_choice(struct engine_core *core, struct item *item,
     }
     /* First tokens of all choices leave together, or none do. */
     if (item->open_choices == bit || item_streams(item)) {
-        item_cancel(core, item, now_ns);
+        item_cancel(core, item, AGREE_REASON_NOT_NEEDED, now_ns);
         return;
     }
     item_say_finished(core, item, choice, ENGINE_FINISH_CANCELLED, 0, now_ns);
     if (item->lanes[choice] != NULL) {
         lane_free(core, item->lanes[choice]);
+    }
+}
+
+/* What a transfer that ends with the request is told. */
+static uint8_t reason_of(enum err error)
+{
+    switch (error) {
+    case ERR_TIMEOUT:
+        return AGREE_REASON_DEADLINE;
+    case ERR_CLOSED:
+        return AGREE_REASON_SHUTDOWN;
+    case ERR_FULL:
+        return AGREE_REASON_REFUSED;
+    default:
+        return AGREE_REASON_INTERNAL;
     }
 }
 
@@ -262,7 +279,7 @@ void item_fail(struct engine_core *core, struct item *item, uint64_t now_ns,
     bool is_late = error == ERR_TIMEOUT;
     item_say_failed(core, item, now_ns, error, reason);
     item_let_go(core, item, is_late ? AGREE_DEADLINE : AGREE_CANCEL,
-                is_late ? AGREE_REASON_DEADLINE : AGREE_REASON_USER_CANCEL);
+                reason_of(error));
 }
 
 void item_commit(struct engine_core *core, struct item *item, uint32_t position)

@@ -83,8 +83,8 @@ void engine_request_free(struct engine_request *request); /* NULL is fine */
 
 enum engine_command_kind {
     ENGINE_SUBMIT,
-    ENGINE_CANCEL, /* the client left, or a stop string matched */
-    ENGINE_CANCEL_CHOICE, /* the same for one choice of n */
+    ENGINE_CANCEL, /* who asked left, or the worker ends */
+    ENGINE_CANCEL_CHOICE, /* one of n: a stop string matched */
     ENGINE_ABORT_RID, /* /v1/disagg/abort: answered by ENGINE_EVENT_ABORTED */
     ENGINE_CACHE_EVENTS, /* answered by ENGINE_EVENT_CACHE */
     ENGINE_DRAIN, /* refuse new work, finish the rest */
@@ -96,6 +96,7 @@ struct engine_command {
     uint32_t choice;
     uint64_t id; /* ABORT_RID, CACHE_EVENTS: echoed in the answer */
     int64_t rid;
+    bool is_shutdown; /* CANCEL: the worker ends, nobody left */
     bool is_resync; /* CACHE_EVENTS: all that is announced, instead */
     struct engine_request *request; /* SUBMIT only; ownership moves */
 };
@@ -164,7 +165,8 @@ struct engine_event {
     struct sampler_top *top; /* heap, the receiver's; NULL when none */
     enum engine_finish finish;
     enum err error; /* SENT; FAILED: ERR_FULL asks the client to retry later */
-    char reason[120]; /* FAILED: for the client; "n: ..." names its field */
+    /* FAILED: for the client; "n: ..." names its field. SENT: what went wrong. */
+    char reason[120];
     uint64_t place; /* FAILED: in the order of arrival; 0: never accepted */
     bool found;
     struct engine_journey journey; /* FINISHED, FAILED, SENT */

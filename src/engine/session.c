@@ -212,7 +212,7 @@ void session_cancel(struct engine_core *core, struct session *session,
     if (item_streams(session->item)) {
         session_drop_slices(core, session);
     }
-    session_order(core, session, TRANSFER_CANCEL);
+    session_order(core, session, TRANSFER_CANCEL)->reason = agree_reason;
 }
 
 static struct session *find(struct engine_core *core, agree_ticket ticket)
@@ -278,7 +278,7 @@ static enum err error_of(uint8_t reason)
 {
     static const enum err ERRORS[AGREE_REASON_COUNT] = {
         [AGREE_REASON_NONE] = ERR_INTERNAL,
-        [AGREE_REASON_USER_CANCEL] = ERR_CANCELLED,
+        [AGREE_REASON_CALLER_LEFT] = ERR_CANCELLED,
         [AGREE_REASON_PEER_CANCEL] = ERR_CANCELLED,
         [AGREE_REASON_DEADLINE] = ERR_TIMEOUT,
         [AGREE_REASON_TRANSPORT] = ERR_IO,
@@ -288,17 +288,26 @@ static enum err error_of(uint8_t reason)
         [AGREE_REASON_WORKER_DEAD] = ERR_CLOSED,
         [AGREE_REASON_INTERNAL] = ERR_INTERNAL,
         [AGREE_REASON_EXPIRED] = ERR_TIMEOUT,
+        [AGREE_REASON_ABORTED] = ERR_CANCELLED,
+        [AGREE_REASON_NOT_NEEDED] = ERR_CANCELLED,
+        [AGREE_REASON_SHUTDOWN] = ERR_CLOSED,
     };
     return reason < AGREE_REASON_COUNT ? ERRORS[reason] : ERR_INTERNAL;
+}
+
+/* The transfer's own words, which know more, where it had any. */
+static const char *cause_of(const struct item *item, const struct agree_op *op)
+{
+    const char *text = item->session->text;
+    return text[0] == 0 ? agree_reason_name(op->reason) : text;
 }
 
 static void say_transfer_failed(struct engine_core *core, struct item *item,
                                 const struct agree_op *op, uint64_t now_ns)
 {
     char reason[200];
-    const char *text = item->session->text;
     snprintf(reason, sizeof(reason), "KV transfer failed: %s",
-             text[0] == 0 ? agree_reason_name(op->reason) : text);
+             cause_of(item, op));
     item_say_failed(core, item, now_ns, error_of(op->reason), reason);
 }
 
@@ -368,11 +377,12 @@ static void decide(struct engine_core *core, struct item *item,
     }
     if (op->outcome != AGREE_COMPLETED) {
         log_info_rare("engine", "KV of request %lld did not move: %s",
-                      (long long)item->rid, agree_reason_name(op->reason));
+                      (long long)item->rid, cause_of(item, op));
     }
     if (!is_under_way && item->kind == ENGINE_CONTEXT_ONLY) {
         bool is_sent = op->outcome == AGREE_COMPLETED;
-        item_say_sent(core, item, now_ns, is_sent ? OK : error_of(op->reason));
+        item_say_sent(core, item, now_ns, is_sent ? OK : error_of(op->reason),
+                      is_sent ? "" : cause_of(item, op));
     }
     item->state = ITEM_DRAINING;
 }

@@ -197,16 +197,19 @@ struct engine_event *item_event(struct engine_core *core,
 void item_say_finished(struct engine_core *core, struct item *item,
                        uint32_t choice, enum engine_finish finish,
                        int32_t token, uint64_t now_ns);
-/* What became of a hand-off whose request was answered. */
+/* What became of a hand-off whose request was answered; `reason` "" where all
+ * went well. */
 void item_say_sent(struct engine_core *core, struct item *item, uint64_t now_ns,
-                   enum err error);
+                   enum err error, const char *reason);
 void item_say_failed(struct engine_core *core, struct item *item,
                      uint64_t now_ns, enum err error, const char *reason);
 /* Ends a request in any state: what it holds is let go now, or when its
  * transfer is quiet. The caller has answered, or does next. */
 void item_let_go(struct engine_core *core, struct item *item, uint8_t agree_bit,
                  uint8_t agree_reason);
-void item_cancel(struct engine_core *core, struct item *item, uint64_t now_ns);
+/* Its choices end as cancelled; `agree_reason` is why. */
+void item_cancel(struct engine_core *core, struct item *item,
+                 uint8_t agree_reason, uint64_t now_ns);
 void item_cancel_choice(struct engine_core *core, struct item *item,
                         uint32_t choice, uint64_t now_ns);
 void item_fail(struct engine_core *core, struct item *item, uint64_t now_ns,

@@ -122,22 +122,27 @@ static bool is_handed_on(const struct serve_request *request)
     return false;
 }
 
+/* `reason` NULL: it has not failed. */
 static void note_transfer(struct serve_request *request,
-                          const struct engine_journey *journey, bool is_failed)
+                          const struct engine_journey *journey,
+                          const char *reason)
 {
+    struct serve_transfer transfer = {
+        .id = request->id,
+        .rid = request->rid,
+        .kind = request->kind,
+        .is_failed = reason != NULL,
+        .is_open = reason == NULL && is_handed_on(request),
+        .ended_wall_ms = io_clock_wall_ms(),
+        .journey = *journey,
+    };
     if (request->kind == ENGINE_AGGREGATED) {
         return;
     }
-    serve_transfers_add(&request->serve->transfers,
-                        &(struct serve_transfer){
-                            .id = request->id,
-                            .rid = request->rid,
-                            .kind = request->kind,
-                            .is_failed = is_failed,
-                            .is_open = !is_failed && is_handed_on(request),
-                            .ended_wall_ms = io_clock_wall_ms(),
-                            .journey = *journey,
-                        });
+    if (reason != NULL) {
+        snprintf(transfer.reason, sizeof(transfer.reason), "%s", reason);
+    }
+    serve_transfers_add(&request->serve->transfers, &transfer);
 }
 
 static void on_finished(struct serve_request *request,
@@ -161,7 +166,7 @@ static void on_finished(struct serve_request *request,
     }
     serve_output_mark(request);
     if (request->finished_count == request->choice_count) {
-        note_transfer(request, &request->journey, false);
+        note_transfer(request, &request->journey, NULL);
         serve_output_complete(request);
     }
 }
@@ -240,7 +245,7 @@ static void on_failed(struct serve_request *request,
     if (failure.status == 400) {
         name_field(request, &failure, text, param);
     }
-    note_transfer(request, &event->journey, true);
+    note_transfer(request, &event->journey, event->reason);
     if (may_compute_here(request, event)) {
         log_info("serve", "request %lld: %s; its prompt is computed here",
                  (long long)request->rid, failure.message);
@@ -280,8 +285,7 @@ static void on_event(struct serve *serve, const struct engine_event *event)
     if (event->kind == ENGINE_EVENT_SENT) {
         serve_stats_add_moved(serve->stats, &event->journey);
         serve_transfers_note_sent(&serve->transfers, event->id,
-                                  io_clock_wall_ms(), event->error != OK,
-                                  &event->journey);
+                                  io_clock_wall_ms(), event);
         return;
     }
     if (request == NULL || request->phase != SERVE_IN_ENGINE) {

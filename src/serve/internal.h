@@ -43,6 +43,7 @@ struct serve_request {
     enum serve_task task;
     enum serve_phase phase;
     struct http_exchange *exchange; /* NULL: the client has left */
+    bool is_expired; /* we have ended it: it is told so, nobody has left */
     struct openai_request body;
     struct serve_text_job job;
     uint32_t max_seq; /* of prompt and answer: ours, or a front end's if less */

@@ -116,7 +116,8 @@ static void post_cancel(struct serve_request *request)
 {
     struct serve *serve = request->serve;
     const struct engine_command command = {.kind = ENGINE_CANCEL,
-                                           .id = request->id};
+                                           .id = request->id,
+                                           .is_shutdown = request->is_expired};
     if (request->task == SERVE_ABORT || request->task == SERVE_CACHE_POLL ||
         engine_port_post(&serve->parts.engine, &command) == OK) {
         serve_request_give(request);
@@ -145,6 +146,7 @@ void serve_request_expire(struct serve_request *request,
                           const struct serve_failure *failure)
 {
     answer(request, failure);
+    request->is_expired = true;
     serve_request_cancel(request);
 }
 

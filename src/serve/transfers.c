@@ -1,6 +1,7 @@
 #include "serve/transfers.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 void serve_transfers_add(struct serve_transfers *transfers,
                          const struct serve_transfer *transfer)
@@ -10,16 +11,18 @@ void serve_transfers_add(struct serve_transfers *transfers,
 }
 
 void serve_transfers_note_sent(struct serve_transfers *transfers, uint64_t id,
-                               uint64_t now_wall_ms, bool is_failed,
-                               const struct engine_journey *journey)
+                               uint64_t now_wall_ms,
+                               const struct engine_event *event)
 {
     for (uint32_t i = 0; i < SERVE_TRANSFER_COUNT_MAX; i++) {
         struct serve_transfer *transfer = &transfers->ring[i];
         if (transfer->id == id && transfer->is_open) {
             transfer->is_open = false;
-            transfer->is_failed = is_failed;
+            transfer->is_failed = event->error != OK;
             transfer->ended_wall_ms = now_wall_ms;
-            transfer->journey = *journey;
+            transfer->journey = event->journey;
+            snprintf(transfer->reason, sizeof(transfer->reason), "%s",
+                     event->reason);
             return;
         }
     }
@@ -47,6 +50,9 @@ static void add_transfer(const struct serve_transfer *transfer, struct buf *out)
              transfer->is_open     ? "sending"
              : transfer->is_failed ? "failed"
                                    : "ok");
+    if (transfer->is_failed && transfer->reason[0] != 0) {
+        add_text(out, "reason", transfer->reason);
+    }
     buf_printf(out, ",\"ended_ms\":%" PRIu64, transfer->ended_wall_ms);
     add_text(out, "backend", journey->backend);
     add_text(out, "lane", journey->lane);

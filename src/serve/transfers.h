@@ -15,6 +15,7 @@ struct serve_transfer {
     bool is_failed;
     bool is_open; /* answered; its KV waits for the other worker, or goes */
     uint64_t ended_wall_ms;
+    char reason[120]; /* of a failure; "" where it is not known */
     struct engine_journey journey;
 };
 struct serve_transfers {
@@ -27,8 +28,8 @@ void serve_transfers_add(struct serve_transfers *transfers,
 /* Of a hand-off that is open, when it ends; nothing when it is not kept any
  * more. */
 void serve_transfers_note_sent(struct serve_transfers *transfers, uint64_t id,
-                               uint64_t now_wall_ms, bool is_failed,
-                               const struct engine_journey *journey);
+                               uint64_t now_wall_ms,
+                               const struct engine_event *event);
 /* Newest first. `writes` is a JSON list of the single writes below them. */
 void serve_transfers_print(const struct serve_transfers *transfers,
                            struct span writes, struct buf *out);

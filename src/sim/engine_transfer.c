@@ -217,6 +217,7 @@ static void cancel(struct sim_world *world,
     struct sim_transfer *transfer = find(world, command->request);
     if (transfer != NULL && transfer->word == 0) {
         transfer->is_cancelled = true;
+        transfer->cancel_reason = command->reason;
     }
 }
 
@@ -317,7 +318,7 @@ static void report(struct sim_world *world, struct sim_transfer *transfer)
 static void stop(struct sim_world *world, struct sim_transfer *transfer,
                  uint8_t reason)
 {
-    bool is_cancelled = reason == AGREE_REASON_USER_CANCEL;
+    bool is_cancelled = transfer->is_cancelled;
     transfer->word |= AGREE_TERMINAL | AGREE_FAILED;
     transfer->word |= is_cancelled ? AGREE_CANCEL : 0;
     transfer->reason = reason;
@@ -357,7 +358,7 @@ static void go_on(struct sim_world *world, struct sim_transfer *transfer)
         transfer->word |= AGREE_TERMINAL | AGREE_FAILED | AGREE_QUIET;
         transfer->reason = AGREE_REASON_REFUSED;
     } else if (transfer->is_cancelled) {
-        stop(world, transfer, AGREE_REASON_USER_CANCEL);
+        stop(world, transfer, transfer->cancel_reason);
     } else if (is_late) {
         stop(world, transfer, AGREE_REASON_DEADLINE);
     } else if (is_failing) {

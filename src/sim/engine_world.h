@@ -104,6 +104,7 @@ struct sim_transfer {
     uint8_t word, reason;
     bool is_awaited;
     bool is_cancelled, is_withdrawn;
+    uint8_t cancel_reason; /* enum agree_reason */
     bool is_failing; /* ... once fail_slice has drained, or at its end */
     uint32_t fail_slice;
     bool is_unsafe;

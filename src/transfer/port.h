@@ -68,6 +68,7 @@ enum transfer_command_kind {
 struct transfer_command {
     enum transfer_command_kind kind;
     uint64_t request; /* the engine's id of the session; echoed in reports */
+    uint8_t reason; /* CANCEL: enum agree_reason */
     int64_t rid;
     uint64_t deadline_ns;
     /* SEND, RECEIVE: for each life cycle the (block_count) pages of ordinals 0

@@ -186,6 +186,13 @@ static void cancel_peer(struct receive_side *side, struct receive_slot *slot)
                         session->attempt, buf_span(&side->body)));
 }
 
+static const char *detail_of(const struct receive_slot *slot)
+{
+    uint8_t peer = slot->session.peer_reason;
+    bool is_told = peer != AGREE_REASON_NONE && slot->text[0] == 0;
+    return is_told ? agree_reason_name(peer) : slot->text;
+}
+
 static void report(struct receive_side *side, struct receive_slot *slot,
                    uint64_t now)
 {
@@ -205,9 +212,10 @@ static void report(struct receive_side *side, struct receive_slot *slot,
     };
     struct transfer_report *out = &slot->reporter.report;
     if (session->word & AGREE_FAILED) {
+        const char *detail = detail_of(slot);
         snprintf(out->text, sizeof(out->text), "receiving KV: %s%s%.80s",
-                 agree_reason_name(session->reason),
-                 slot->text[0] != 0 ? ": " : "", slot->text);
+                 agree_reason_name(session->reason), detail[0] != 0 ? ": " : "",
+                 detail);
     } else if (session->word & AGREE_TERMINAL) {
         out->aux = slot->aux; /* the engine's now */
         slot->aux = NULL;
@@ -423,12 +431,14 @@ void receive_side_command(struct receive_side *side,
 }
 
 void receive_side_cancel(struct receive_side *side, uint64_t request,
-                         uint64_t now)
+                         uint8_t reason, uint64_t now)
 {
     for (uint32_t i = 0; i < side->slot_count; i++) {
         struct receive_slot *slot = &side->slots[i];
         if (receive_slot_is_live(slot) && slot->session.request == request) {
-            receive_side_simple_step(side, slot, RX_CANCEL, now);
+            struct rx_event event = {
+                .kind = RX_CANCEL, .now = now, .reason = reason};
+            receive_side_step(side, slot, &event);
             return;
         }
     }

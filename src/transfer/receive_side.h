@@ -26,7 +26,7 @@ void receive_side_set_control(struct receive_side *side,
 void receive_side_command(struct receive_side *side,
                           const struct transfer_command *command, uint64_t now);
 void receive_side_cancel(struct receive_side *side, uint64_t request,
-                         uint64_t now);
+                         uint8_t reason, uint64_t now);
 void receive_side_registered(struct receive_side *side, struct link *link,
                              uint64_t now);
 /* KV_RESULT and CANCEL_SESSION of a registered sender. */

@@ -218,6 +218,21 @@ static uint8_t reason_of(const struct wire_result *result)
     return is_known ? result->reason : (uint8_t)AGREE_REASON_TRANSPORT;
 }
 
+/* Whoever left there is the sender's caller, and what broke there is not ours:
+ * for us the sender gave it up. */
+static void fail_as_told(struct rx_session *session,
+                         const struct rx_event *event)
+{
+    uint8_t reason = reason_of(event->result);
+    bool is_cancel =
+        agree_reason_is_cancel(reason) || reason == AGREE_REASON_INTERNAL;
+    if (is_cancel && reason != AGREE_REASON_PEER_CANCEL && !is_over(session)) {
+        session->peer_reason = reason;
+    }
+    fail(session, event, is_cancel ? (uint8_t)AGREE_REASON_PEER_CANCEL : reason,
+         is_cancel);
+}
+
 static void on_result(struct rx_session *session, const struct rx_event *event,
                       struct rx_actions *actions)
 {
@@ -244,9 +259,7 @@ static void on_result(struct rx_session *session, const struct rx_event *event,
         on_success(session, event, actions);
         return;
     }
-    fail(session, event, reason_of(result),
-         result->reason == AGREE_REASON_PEER_CANCEL ||
-             result->reason == AGREE_REASON_USER_CANCEL);
+    fail_as_told(session, event);
     move_owner(session, is_drained ? OWNER_REPORT_LAST : OWNER_REPORT);
 }
 
@@ -339,7 +352,7 @@ static void apply(struct rx_session *session, const struct rx_event *event,
         stop(session, event, AGREE_REASON_INTEGRITY, false, actions);
         break;
     case RX_CANCEL:
-        stop(session, event, AGREE_REASON_USER_CANCEL, true, actions);
+        stop(session, event, event->reason, true, actions);
         break;
     case RX_PEER_CANCEL:
         fail(session, event, AGREE_REASON_PEER_CANCEL, true);

@@ -60,6 +60,7 @@ struct rx_session {
 
     uint8_t word; /* AGREE_* */
     uint8_t reason; /* enum agree_reason */
+    uint8_t peer_reason; /* of a PEER_CANCEL: why, as it says; 0: not said */
     uint64_t latched_ns;
 };
 
@@ -72,7 +73,7 @@ enum rx_event_kind {
     RX_AUX, /* the first tokens; only while rx_session_awaits_aux */
     RX_VERIFIED, /* answers VERIFY: is_right */
     RX_BROKEN, /* what came so far cannot be right */
-    RX_CANCEL, /* by our engine */
+    RX_CANCEL, /* by our engine; reason */
     RX_PEER_CANCEL, /* the sender's engine gave up; its result follows */
     RX_LOST, /* the connection ended; its process may live on */
     RX_GONE, /* the sender's process is proven gone */

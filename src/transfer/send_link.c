@@ -123,12 +123,13 @@ static void on_request(struct send_side *side, struct link *link,
 
 /* Answers go to the link that asked last: an older one may be dead. */
 static void cancel_slot(struct send_side *side, struct send_slot *slot,
-                        struct link *link, uint64_t now)
+                        struct link *link, uint8_t reason, uint64_t now)
 {
     bool was_lost = slot->link == NULL;
     slot->link = link;
     struct tx_event event = {.kind = was_lost ? TX_PEER_BACK : TX_PEER_CANCEL,
-                             .now = now};
+                             .now = now,
+                             .reason = reason};
     send_side_step(side, slot, &event);
 }
 
@@ -148,7 +149,7 @@ static void on_cancel(struct send_side *side, struct link *link,
         transfer_adverts_find(side->adverts, header->rid, link->incarnation);
     bool is_known = advert != NULL && advert->attempt == header->attempt;
     if (slot != NULL && is_known && slot->advert == advert) {
-        cancel_slot(side, slot, link, now);
+        cancel_slot(side, slot, link, cancel.reason, now);
         return;
     }
     if (is_known && advert->state == ADVERT_STORED) {
@@ -158,7 +159,8 @@ static void on_cancel(struct send_side *side, struct link *link,
         /* Its request may still be on its way, by an older connection: it must
          * find nothing then, for its pages are somebody else's after this
          * answer. */
-        struct tx_event event = {.kind = TX_PEER_CANCEL, .now = now};
+        struct tx_event event = {
+            .kind = TX_PEER_CANCEL, .now = now, .reason = cancel.reason};
         send_side_step(side, slot, &event);
     }
     if (slot == NULL) {

@@ -98,8 +98,10 @@ static void report(struct send_side *side, struct send_slot *slot, uint64_t now)
     };
     struct transfer_report *out = &slot->reporter.report;
     if (session->word & AGREE_FAILED) {
-        snprintf(out->text, sizeof(out->text), "sending KV: %s",
-                 agree_reason_name(session->reason));
+        bool has_detail = session->peer_reason != 0;
+        snprintf(out->text, sizeof(out->text), "sending KV: %s%s%s",
+                 agree_reason_name(session->reason), has_detail ? ": " : "",
+                 has_detail ? agree_reason_name(session->peer_reason) : "");
     }
     slot->reporter.is_due = true;
     IGNORE(
@@ -411,11 +413,13 @@ static struct send_slot *find_request(struct send_side *side, uint64_t request)
     return NULL;
 }
 
-void send_side_cancel(struct send_side *side, uint64_t request, uint64_t now)
+void send_side_cancel(struct send_side *side, uint64_t request, uint8_t reason,
+                      uint64_t now)
 {
     struct send_slot *slot = find_request(side, request);
     if (slot != NULL) {
-        struct tx_event event = {.kind = TX_CANCEL, .now = now};
+        struct tx_event event = {
+            .kind = TX_CANCEL, .now = now, .reason = reason};
         send_side_step(side, slot, &event);
     }
 }

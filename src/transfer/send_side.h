@@ -22,7 +22,8 @@ void send_side_destroy(struct send_side *side); /* no sessions left */
 
 void send_side_command(struct send_side *side,
                        const struct transfer_command *command, uint64_t now);
-void send_side_cancel(struct send_side *side, uint64_t request, uint64_t now);
+void send_side_cancel(struct send_side *side, uint64_t request, uint8_t reason,
+                      uint64_t now);
 /* No effect once its receiver has advertised. */
 void send_side_withdraw(struct send_side *side, uint64_t request, uint64_t now);
 /* REQUEST_DATA and CANCEL_SESSION of a registered receiver. All commands that

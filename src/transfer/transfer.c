@@ -129,8 +129,10 @@ static void take_command(struct transfer *transfer,
         send_side_withdraw(transfer->sends, command->request, now);
         break;
     case TRANSFER_CANCEL:
-        send_side_cancel(transfer->sends, command->request, now);
-        receive_side_cancel(transfer->receives, command->request, now);
+        send_side_cancel(transfer->sends, command->request, command->reason,
+                         now);
+        receive_side_cancel(transfer->receives, command->request,
+                            command->reason, now);
         break;
     }
 }

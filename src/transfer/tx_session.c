@@ -213,9 +213,11 @@ static void apply(struct tx_session *session, const struct tx_event *event,
         latch(session, event->now, event->reason, false);
         break;
     case TX_CANCEL:
-        latch(session, event->now, AGREE_REASON_USER_CANCEL, true);
+        latch(session, event->now, event->reason, true);
         break;
     case TX_PEER_CANCEL:
+        session->peer_reason =
+            is_over(session) ? session->peer_reason : event->reason;
         latch(session, event->now, AGREE_REASON_PEER_CANCEL, true);
         break;
     case TX_PEER_LOST:

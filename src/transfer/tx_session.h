@@ -73,6 +73,7 @@ struct tx_session {
 
     uint8_t word; /* AGREE_* */
     uint8_t reason; /* enum agree_reason */
+    uint8_t peer_reason; /* of a PEER_CANCEL: why, as it says; 0: not said */
     bool is_cancelled, is_failed; /* latched, never both */
     uint64_t latched_ns;
     uint64_t blocks_so_far, bytes_so_far;
@@ -85,8 +86,8 @@ enum tx_event_kind {
     TX_WRITTEN, /* outcome, blocks, bytes */
     TX_REFUSED, /* answers WRITE: it cannot even start; reason */
     TX_FAIL, /* something around it does not fit; reason */
-    TX_CANCEL, /* by our engine */
-    TX_PEER_CANCEL,
+    TX_CANCEL, /* by our engine; reason */
+    TX_PEER_CANCEL, /* reason: the receiver's, 0 where it is not known */
     TX_PEER_LOST, /* the advertised receiver's connection ended */
     TX_PEER_BACK, /* it asks again by a new one what became of it */
     TX_TIME

@@ -332,6 +332,7 @@ static inline void node_receive(struct node *node, struct node *sender,
 static inline void node_cancel(struct node *node, uint64_t request)
 {
     struct transfer_command command = {.kind = TRANSFER_CANCEL,
-                                       .request = request};
+                                       .request = request,
+                                       .reason = AGREE_REASON_CALLER_LEFT};
     assert_int_equal(io_mailbox_post(node->port.commands, &command), OK);
 }

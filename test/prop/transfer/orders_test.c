@@ -116,7 +116,7 @@ static void follow(struct reference *ref, enum order order, uint64_t now)
         ref->has_aux = true;
         break;
     case CANCEL:
-        finish(ref, now, AGREE_REASON_USER_CANCEL, true);
+        finish(ref, now, AGREE_REASON_CALLER_LEFT, true);
         break;
     case PEER_CANCEL:
         finish(ref, now, AGREE_REASON_PEER_CANCEL, true);
@@ -242,7 +242,9 @@ static void apply(struct rx_session *session, enum order order, uint64_t now,
                              .now = now,
                              .result = &result,
                              .is_right = order == RIGHT,
-                             .reason = AGREE_REASON_TRANSPORT};
+                             .reason = order == CANCEL
+                                           ? AGREE_REASON_CALLER_LEFT
+                                           : AGREE_REASON_TRANSPORT};
     rx_session_step(session, &event, actions);
     if (has(actions, RX_ADVERTISE)) {
         struct rx_actions none;
@@ -278,7 +280,7 @@ static void check(const struct state *before, const struct state *after,
     assert_int_equal(has(actions, RX_END), (word & Q) != 0);
     /* Who may still write is asked to stop, when we end it. */
     bool was_ended = !(before->session.word & T) && (word & C);
-    if (was_ended && session->reason == AGREE_REASON_USER_CANCEL) {
+    if (was_ended && session->reason == AGREE_REASON_CALLER_LEFT) {
         assert_int_equal(has(actions, RX_CANCEL_PEER), !(word & Q));
     }
     struct agree_verdict verdict;

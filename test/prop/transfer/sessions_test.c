@@ -241,9 +241,11 @@ static void cancel(struct prompt *prompt)
     }
     prompt->is_touched = true;
     if (is_sender) {
-        send_side_cancel(world.sends, half->request, world.now);
+        send_side_cancel(world.sends, half->request, AGREE_REASON_CALLER_LEFT,
+                         world.now);
     } else {
-        receive_side_cancel(world.receives, half->request, world.now);
+        receive_side_cancel(world.receives, half->request,
+                            AGREE_REASON_CALLER_LEFT, world.now);
     }
 }
 
@@ -660,8 +662,10 @@ static void end_by_time(void)
         struct prompt *prompt = &prompts[i];
         if (!has_ended(prompt)) {
             prompt->is_touched = true;
-            send_side_cancel(world.sends, prompt->tx.request, world.now);
-            receive_side_cancel(world.receives, prompt->rx.request, world.now);
+            send_side_cancel(world.sends, prompt->tx.request,
+                             AGREE_REASON_CALLER_LEFT, world.now);
+            receive_side_cancel(world.receives, prompt->rx.request,
+                                AGREE_REASON_CALLER_LEFT, world.now);
         }
     }
     collect();

@@ -66,7 +66,7 @@ static void release_waits_for_proof(void **state)
     publish(domain, ticket, 0, T | F, AGREE_REASON_TRANSPORT);
     assert_next(domain, AGREE_DECIDE, ticket, AGREE_FAILED_OUTCOME);
     assert_nothing_next(domain);
-    publish(domain, ticket, 0, C, AGREE_REASON_USER_CANCEL);
+    publish(domain, ticket, 0, C, AGREE_REASON_CALLER_LEFT);
     assert_nothing_next(domain);
     publish(domain, ticket, 0, U, 0);
     assert_next(domain, AGREE_QUARANTINE, ticket, AGREE_FAILED_OUTCOME);
@@ -84,7 +84,7 @@ static void cancel_before_the_decision_wins(void **state)
     (void)state;
     struct agree_domain *domain = agree_domain_create(1, 1);
     agree_ticket ticket = start(domain, 0);
-    publish(domain, ticket, 0, C, AGREE_REASON_USER_CANCEL);
+    publish(domain, ticket, 0, C, AGREE_REASON_CALLER_LEFT);
     assert_nothing_next(domain);
     publish(domain, ticket, 0, T | Q, 0);
     assert_next(domain, AGREE_DECIDE, ticket, AGREE_CANCELLED);

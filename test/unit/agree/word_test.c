@@ -139,6 +139,22 @@ static void the_reason_is_the_same_in_any_order(void **state)
     assert_string_equal(agree_reason_name(200), "unknown");
 }
 
+/* Each has a name of its own; five of them are somebody's giving up. */
+static void reasons_have_names(void **state)
+{
+    uint32_t cancel_count = 0;
+    (void)state;
+    for (uint8_t i = 0; i < AGREE_REASON_COUNT; i++) {
+        cancel_count += agree_reason_is_cancel(i);
+        for (uint8_t j = 0; j < i; j++) {
+            assert_string_not_equal(agree_reason_name(i), agree_reason_name(j));
+        }
+    }
+    assert_int_equal(cancel_count, 5);
+    assert_false(agree_reason_is_cancel(AGREE_REASON_DEADLINE));
+    assert_false(agree_reason_is_cancel(AGREE_REASON_NONE));
+}
+
 static uint8_t draw_word(struct rng *rng)
 {
     uint8_t word = 0;
@@ -214,6 +230,7 @@ int main(void)
         cmocka_unit_test(one_rank_decides_alone),
         cmocka_unit_test(words_only_grow),
         cmocka_unit_test(the_reason_is_the_same_in_any_order),
+        cmocka_unit_test(reasons_have_names),
         cmocka_unit_test(reduction_is_union_and_intersection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -509,11 +509,59 @@ static void abort_finds_sessions_by_rid(void **state)
     assert_int_equal(cancel.kind, TRANSFER_CANCEL);
     rig_command(context, ENGINE_ABORT_RID, 5, 0);
     assert_false(rig_take_order(context, &cancel));
-    rig_report(context, &send, T | F | Q, AGREE_REASON_USER_CANCEL, "");
+    rig_report(context, &send, T | F | Q, AGREE_REASON_ABORTED,
+               "sending KV: aborted");
     rig_run(context);
+    const struct engine_event *sent =
+        rig_find(context, 5, 0, ENGINE_EVENT_SENT);
+    assert_int_equal(sent->error, ERR_CANCELLED);
+    assert_string_equal(sent->reason, "sending KV: aborted");
     rig_assert_idle(context);
     engine_request_free(unused);
     rig_destroy(context);
+}
+
+/* Whatever ends a request whose KV is on its way, the transfer is told that and
+ * nothing else. */
+static void a_transfer_is_told_why_it_ends(void **state)
+{
+    static const struct {
+        enum engine_command_kind kind;
+        bool is_shutdown, is_late;
+        uint8_t reason;
+    } CASES[] = {
+        {ENGINE_CANCEL, false, false, AGREE_REASON_CALLER_LEFT},
+        {ENGINE_CANCEL, true, false, AGREE_REASON_SHUTDOWN},
+        {ENGINE_CANCEL_CHOICE, false, false, AGREE_REASON_NOT_NEEDED},
+        {ENGINE_ABORT_RID, false, false, AGREE_REASON_ABORTED},
+        {ENGINE_STOP, false, false, AGREE_REASON_SHUTDOWN},
+        {ENGINE_DRAIN, false, true, AGREE_REASON_DEADLINE},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct engine_core_options options = rig_options();
+        struct rig *rig = rig_create(&options);
+        struct engine_request *request = half(ENGINE_GENERATION_ONLY, 5, 1, 26);
+        struct transfer_command order = {0};
+        request->deadline_ns = 5000000;
+        rig_submit(rig, request);
+        rig_turn(rig);
+        assert_true(rig_take_order(rig, &order));
+        struct engine_command command = {.kind = CASES[i].kind,
+                                         .id = 5,
+                                         .rid = 5,
+                                         .is_shutdown = CASES[i].is_shutdown};
+        engine_core_command(rig->core, rig->now_ns, &command);
+        rig->now_ns = CASES[i].is_late ? 5000000 : rig->now_ns;
+        rig_turn(rig);
+        struct transfer_command cancel = {0};
+        assert_true(rig_take_order(rig, &cancel));
+        assert_int_equal(cancel.kind, TRANSFER_CANCEL);
+        assert_int_equal(cancel.reason, CASES[i].reason);
+        rig_report(rig, &order, T | F | Q, cancel.reason, "");
+        rig_run(rig);
+        rig_destroy(rig);
+    }
 }
 
 /* Four sessions at most: the fifth request waits, though pages abound, and an
@@ -672,6 +720,7 @@ int main(void)
         cmocka_unit_test(failed_receive_fails_at_a_turns_head),
         cmocka_unit_test(the_same_half_twice_is_refused),
         cmocka_unit_test(abort_finds_sessions_by_rid),
+        cmocka_unit_test(a_transfer_is_told_why_it_ends),
         cmocka_unit_test(sessions_are_limited),
         cmocka_unit_test(without_transfer_halves_are_refused),
         cmocka_unit_test(two_workers_do_not_wait_for_each_other),

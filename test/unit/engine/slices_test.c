@@ -81,7 +81,7 @@ static void nothing_is_computed_before_the_receiver_is_known(void **state)
     rig_command(rig, ENGINE_CANCEL, 5, 0);
     stream_report(rig, &offer,
                   &(struct transfer_report){
-                      .word = T | F | Q, .reason = AGREE_REASON_USER_CANCEL});
+                      .word = T | F | Q, .reason = AGREE_REASON_CALLER_LEFT});
     rig_run(rig);
     rig_destroy(rig);
 }
@@ -312,7 +312,7 @@ static void a_cancel_between_chunks_ends_the_slices(void **state)
     assert_int_equal(leased(rig), 4);
     stream_report(rig, &offer,
                   &(struct transfer_report){
-                      .word = T | F, .reason = AGREE_REASON_USER_CANCEL});
+                      .word = T | F, .reason = AGREE_REASON_CALLER_LEFT});
     rig_turn(rig);
     assert_int_equal(leased(rig), 4);
     stream_report(rig, &offer, &(struct transfer_report){.word = Q});
@@ -339,7 +339,7 @@ static void a_cancel_does_not_overtake_its_offer(void **state)
     assert_int_equal(cancel.kind, TRANSFER_CANCEL);
     stream_report(rig, &offer,
                   &(struct transfer_report){
-                      .word = T | F | Q, .reason = AGREE_REASON_USER_CANCEL});
+                      .word = T | F | Q, .reason = AGREE_REASON_CALLER_LEFT});
     rig_run(rig);
     rig_assert_idle(rig);
     rig_destroy(rig);

@@ -99,6 +99,7 @@ static void a_late_drain_tells_who_waits(void **state)
         struct engine_command command;
         assert_true(io_mailbox_take(world->commands, &command));
         assert_int_equal(command.kind, ENGINE_CANCEL);
+        assert_true(command.is_shutdown);
     }
     engine_request_free(first);
     engine_request_free(second);

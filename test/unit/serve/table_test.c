@@ -49,6 +49,7 @@ static void a_client_that_leaves_cancels(void **state)
         client_close(client);
         struct engine_command command = world_command(world);
         assert_int_equal(command.kind, ENGINE_CANCEL);
+        assert_false(command.is_shutdown);
         assert_int_equal(command.id, made->id);
         world_say(world, made->id, 0, 1, "late");
         world_finish(world, made->id, 0, ENGINE_FINISH_CANCELLED, 0);

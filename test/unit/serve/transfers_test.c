@@ -53,23 +53,29 @@ static void the_last_ones_are_kept(void **state)
 }
 
 /* Proof: what a context worker has handed on is told again when it has gone,
- * with bytes and lane; only the open one of that id, only once. */
+ * with bytes and lane, and why it failed; only the open one of that id, only
+ * once. */
 static void a_send_is_told_when_it_ends(void **state)
 {
     (void)state;
     struct serve_transfers *transfers = calloc(1, sizeof(*transfers));
-    const struct engine_journey gone = {.moved_bytes = 4711, .lane = "tcp"};
+    const struct engine_event gone = {
+        .journey = {.moved_bytes = 4711, .lane = "tcp"}};
+    struct engine_event lost = gone;
+    lost.error = ERR_CANCELLED;
+    strcpy(lost.reason, "sending KV: aborted");
     struct buf out;
-    for (uint64_t id = 1; id <= 2; id++) {
+    for (uint64_t id = 1; id <= 3; id++) {
         serve_transfers_add(transfers, &(struct serve_transfer){
                                            .id = id,
                                            .kind = ENGINE_CONTEXT_ONLY,
                                            .is_open = true,
                                        });
     }
-    serve_transfers_note_sent(transfers, 2, 99, false, &gone);
-    serve_transfers_note_sent(transfers, 2, 100, true, &gone);
-    serve_transfers_note_sent(transfers, 7, 100, true, &gone);
+    serve_transfers_note_sent(transfers, 2, 99, &gone);
+    serve_transfers_note_sent(transfers, 2, 100, &lost);
+    serve_transfers_note_sent(transfers, 3, 101, &lost);
+    serve_transfers_note_sent(transfers, 7, 100, &lost);
     buf_init(&out, 1 << 16);
     serve_transfers_print(transfers, span_of_string("[]"), &out);
     assert_non_null(strstr(buf_string(&out),
@@ -77,6 +83,9 @@ static void a_send_is_told_when_it_ends(void **state)
                            "\"context\",\"result\":\"ok\",\"ended_ms\":99,"
                            "\"backend\":\"\",\"lane\":\"tcp\","
                            "\"bytes\":4711,"));
+    assert_non_null(strstr(buf_string(&out),
+                           "\"result\":\"failed\",\"reason\":\"sending KV: "
+                           "aborted\",\"ended_ms\":101,"));
     assert_non_null(strstr(buf_string(&out),
                            "{\"id\":1,\"disagg_request_id\":0,\"role\":"
                            "\"context\",\"result\":\"sending\""));

@@ -295,7 +295,7 @@ static void returning_sender_is_asked_what_became_of_it(void **state)
     struct bench bench;
     open_bench(&bench);
     receive(&bench);
-    receive_side_cancel(bench.side, REQUEST, 2);
+    receive_side_cancel(bench.side, REQUEST, AGREE_REASON_CALLER_LEFT, 2);
     assert_int_equal(around_report(&bench.around).word, T | F | C);
     receive_side_registered(bench.side, &bench.link, 3);
     const struct said *said = &fake_control.said[fake_control.said_count - 1];
@@ -379,7 +379,7 @@ static void first_tokens_reach_the_engine_once(void **state)
     mem_free(report.aux);
     receive_side_command(bench.side, &command, 1);
     aux_frame(&bench, 2, 8);
-    receive_side_cancel(bench.side, REQUEST, 2);
+    receive_side_cancel(bench.side, REQUEST, AGREE_REASON_CALLER_LEFT, 2);
     buf_finish(&body);
     struct wire_result result = wire_result_abort(
         0, RID, 0, AGREE_REASON_PEER_CANCEL, WIRE_RESULT_DRAINED);

@@ -295,6 +295,41 @@ static void first_tokens_belong_to_the_whole(void **state)
     assert_false(rx_session_awaits_aux(&session));
 }
 
+/* Our engine's reason is the session's. What the sender gave up is a cancel of
+ * its, with the sender's reason beside; its deadline is no cancel. */
+static void an_end_keeps_its_cause(void **state)
+{
+    static const struct {
+        uint8_t said, reason, peer_reason, word;
+    } CASES[] = {
+        {AGREE_REASON_CALLER_LEFT, AGREE_REASON_PEER_CANCEL,
+         AGREE_REASON_CALLER_LEFT, T | F | C | Q},
+        {AGREE_REASON_SHUTDOWN, AGREE_REASON_PEER_CANCEL, AGREE_REASON_SHUTDOWN,
+         T | F | C | Q},
+        {AGREE_REASON_INTERNAL, AGREE_REASON_PEER_CANCEL, AGREE_REASON_INTERNAL,
+         T | F | C | Q},
+        {AGREE_REASON_PEER_CANCEL, AGREE_REASON_PEER_CANCEL, AGREE_REASON_NONE,
+         T | F | C | Q},
+        {AGREE_REASON_DEADLINE, AGREE_REASON_DEADLINE, AGREE_REASON_NONE,
+         T | F | Q},
+    };
+    (void)state;
+    publish();
+    step(RX_CANCEL, 50);
+    assert_int_equal(session.reason, AGREE_REASON_TRANSPORT);
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct wire_result result = {
+            .prefix = {.code = WIRE_RESULT_FAILED, .is_last = true},
+            .flags = WIRE_RESULT_DRAINED,
+            .reason = CASES[i].said};
+        publish();
+        deliver(&result);
+        assert_int_equal(session.word, CASES[i].word);
+        assert_int_equal(session.reason, CASES[i].reason);
+        assert_int_equal(session.peer_reason, CASES[i].peer_reason);
+    }
+}
+
 /* What came packed cannot be right: the request fails at once and the sender is
  * asked to stop, but only its answer makes the pages quiet. [transfer I9] */
 static void what_is_broken_fails_and_waits_for_proof(void **state)
@@ -449,6 +484,7 @@ int main(void)
         cmocka_unit_test(many_slices_are_counted),
         cmocka_unit_test(stale_blocks_may_stay_away),
         cmocka_unit_test(first_tokens_belong_to_the_whole),
+        cmocka_unit_test(an_end_keeps_its_cause),
         cmocka_unit_test(what_is_broken_fails_and_waits_for_proof),
         cmocka_unit_test(wrong_pages_are_not_taken),
         cmocka_unit_test(cancel_waits_for_who_may_write),

@@ -217,7 +217,7 @@ static void a_cancel_ends_with_its_batch(void **state)
     open_bench(&bench);
     send(&bench, 2 * 79);
     request(&bench, 2 * 79);
-    send_side_cancel(bench.side, 70, 4);
+    send_side_cancel(bench.side, 70, AGREE_REASON_CALLER_LEFT, 4);
     assert_int_equal(fake_control.said_count, 0);
     assert_int_equal(run_writes(&bench), 1);
     struct wire_result result = last_result();
@@ -269,7 +269,7 @@ static void a_cancel_ends_with_its_step(void **state)
     memset(bench.target, 0xee, bench.target_page * PAGES);
     send(&bench, LARGE * PAGES);
     request(&bench, LARGE * PAGES);
-    send_side_cancel(bench.side, 70, 4);
+    send_side_cancel(bench.side, 70, AGREE_REASON_CALLER_LEFT, 4);
     assert_int_equal(run_writes(&bench), 1);
     assert_int_equal(bench.target[bench.target_page * (PAGES - 1)], 0xee);
     assert_int_equal(last_result().prefix.code, WIRE_RESULT_FAILED);
@@ -289,7 +289,7 @@ static void a_cancel_in_the_second_step_is_heard(void **state)
     send(&bench, LARGE * PAGES);
     request(&bench, LARGE * PAGES);
     assert_int_equal(run_some_writes(&bench, 1), 1);
-    send_side_cancel(bench.side, 70, 4);
+    send_side_cancel(bench.side, 70, AGREE_REASON_CALLER_LEFT, 4);
     assert_int_equal(fake_control.said_count, 0);
     assert_int_equal(run_writes(&bench), 1);
     assert_int_equal(last_result().prefix.code, WIRE_RESULT_FAILED);

@@ -103,7 +103,7 @@ static void request(struct bench *bench, uint32_t style, uint32_t attempt,
 
 static void cancel(struct bench *bench, uint32_t attempt)
 {
-    struct wire_cancel cancel = {.reason = AGREE_REASON_USER_CANCEL};
+    struct wire_cancel cancel = {.reason = AGREE_REASON_CALLER_LEFT};
     struct buf body;
     buf_init(&body, 64);
     wire_cancel_encode(&cancel, &body);
@@ -221,7 +221,7 @@ static void generation_first_expires_in_silence(void **state)
     send(&bench);
     finish_writes(&bench);
     assert_int_equal(around_report(&bench.around).word, 0);
-    send_side_cancel(bench.side, REQUEST, 600);
+    send_side_cancel(bench.side, REQUEST, AGREE_REASON_CALLER_LEFT, 600);
     close_bench(&bench);
 }
 
@@ -477,7 +477,7 @@ static void slices_after_the_end_are_not_answered(void **state)
     struct bench bench;
     open_bench(&bench);
     offer(&bench);
-    send_side_cancel(bench.side, REQUEST, 3);
+    send_side_cancel(bench.side, REQUEST, AGREE_REASON_CALLER_LEFT, 3);
     assert_int_equal(around_report(&bench.around).word, T | F | C | Q);
     slice(&bench, 0, 0, 1);
     slice(&bench, 1, 1, 3);

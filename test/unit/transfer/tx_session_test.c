@@ -38,7 +38,8 @@ static void open_session(void)
 
 static void step(enum tx_event_kind kind, uint64_t now)
 {
-    struct tx_event event = {.kind = kind, .now = now};
+    struct tx_event event = {
+        .kind = kind, .now = now, .reason = AGREE_REASON_ABORTED};
     tx_session_step(&session, &event, &actions);
 }
 
@@ -304,7 +305,9 @@ static void cancel_waits_for_the_write(void **state)
     EXPECT(TX_REPORT);
     assert_int_equal(session.word, T | F | C);
     step(TX_TIME, 5000);
-    assert_int_equal(session.reason, AGREE_REASON_USER_CANCEL);
+    assert_int_equal(session.reason, AGREE_REASON_ABORTED);
+    step(TX_PEER_CANCEL, 5001);
+    assert_int_equal(session.peer_reason, AGREE_REASON_NONE);
     written(TRANSFER_DONE);
     EXPECT(TX_RESULT, TX_REPORT, TX_END);
     assert_int_equal(actions.items[0].code, WIRE_RESULT_FAILED);
@@ -321,6 +324,17 @@ static void cancel_between_chunks_tells_the_receiver(void **state)
     step(TX_CANCEL, 120);
     EXPECT(TX_RESULT, TX_REPORT, TX_END);
     assert_int_equal(session.word, T | F | C | Q);
+}
+
+/* A receiver that gives up says why. */
+static void a_peers_cancel_keeps_its_reason(void **state)
+{
+    (void)state;
+    open_session();
+    step(TX_ADVERTISED, 110);
+    step(TX_PEER_CANCEL, 120);
+    assert_int_equal(session.reason, AGREE_REASON_PEER_CANCEL);
+    assert_int_equal(session.peer_reason, AGREE_REASON_ABORTED);
 }
 
 /* Nobody came: at the deadline, not before it. [transfer T77] */
@@ -471,6 +485,7 @@ int main(void)
         cmocka_unit_test(missing_first_tokens_fail_the_session),
         cmocka_unit_test(cancel_waits_for_the_write),
         cmocka_unit_test(cancel_between_chunks_tells_the_receiver),
+        cmocka_unit_test(a_peers_cancel_keeps_its_reason),
         cmocka_unit_test(deadline_ends_an_unpulled_session),
         cmocka_unit_test(stopped_chunk_fails_the_session),
         cmocka_unit_test(doubt_stays),
