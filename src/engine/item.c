@@ -95,7 +95,8 @@ static struct engine_journey journey_of(const struct item *item,
                                         uint64_t now_ns)
 {
     struct engine_journey journey = item->journey;
-    if (item->first_token_ns != 0) {
+    bool decodes_here = item->kind != ENGINE_CONTEXT_ONLY;
+    if (decodes_here && item->first_token_ns != 0) {
         journey.decode_ns = now_ns - item->first_token_ns;
     }
     return journey;

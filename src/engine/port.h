@@ -129,8 +129,8 @@ struct engine_journey {
     uint32_t chunk_count;
     uint64_t queue_ns; /* arrival to first scheduled */
     uint64_t prefill_ns; /* first scheduled to first token */
-    uint64_t handoff_ns; /* receive posted to KV complete */
-    uint64_t decode_ns; /* first token to last */
+    uint64_t handoff_ns; /* receive or send posted to KV complete, or failed */
+    uint64_t decode_ns; /* first token to last; not of a context-only one */
     uint64_t moved_bytes; /* KV received or sent */
     uint32_t moved_blocks;
     uint64_t bounced_bytes; /* of those moved, packed on their way */

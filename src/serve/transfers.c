@@ -39,6 +39,7 @@ static void add_ms(struct buf *out, const char *key, uint64_t ns)
     buf_printf(out, ",\"%s_ms\":%.9g", key, (double)ns / 1e6);
 }
 
+/* With the phases that its half of the request has. */
 static void add_transfer(const struct serve_transfer *transfer, struct buf *out)
 {
     const struct engine_journey *journey = &transfer->journey;
@@ -64,9 +65,13 @@ static void add_transfer(const struct serve_transfer *transfer, struct buf *out)
                journey->prompt_tokens, journey->cached_tokens,
                journey->chunk_count, journey->bounced_bytes);
     add_ms(out, "queue", journey->queue_ns);
-    add_ms(out, "prefill", journey->prefill_ns);
+    if (transfer->kind == ENGINE_CONTEXT_ONLY) {
+        add_ms(out, "prefill", journey->prefill_ns);
+    }
     add_ms(out, "handoff", journey->handoff_ns);
-    add_ms(out, "decode", journey->decode_ns);
+    if (transfer->kind == ENGINE_GENERATION_ONLY) {
+        add_ms(out, "decode", journey->decode_ns);
+    }
     buf_add_byte(out, '}');
 }
 

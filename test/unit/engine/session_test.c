@@ -509,6 +509,7 @@ static void abort_finds_sessions_by_rid(void **state)
     assert_int_equal(cancel.kind, TRANSFER_CANCEL);
     rig_command(context, ENGINE_ABORT_RID, 5, 0);
     assert_false(rig_take_order(context, &cancel));
+    context->now_ns += 9000000; /* it waited; nothing was decoded */
     rig_report(context, &send, T | F | Q, AGREE_REASON_ABORTED,
                "sending KV: aborted");
     rig_run(context);
@@ -516,6 +517,8 @@ static void abort_finds_sessions_by_rid(void **state)
         rig_find(context, 5, 0, ENGINE_EVENT_SENT);
     assert_int_equal(sent->error, ERR_CANCELLED);
     assert_string_equal(sent->reason, "sending KV: aborted");
+    assert_true(sent->journey.handoff_ns >= 9000000);
+    assert_int_equal(sent->journey.decode_ns, 0);
     rig_assert_idle(context);
     engine_request_free(unused);
     rig_destroy(context);

@@ -26,7 +26,9 @@ static void the_last_ones_are_kept(void **state)
             .rid = 1000 + i,
             .kind = i % 2 ? ENGINE_CONTEXT_ONLY : ENGINE_GENERATION_ONLY,
             .journey = {.prompt_tokens = 9,
+                        .prefill_ns = 2000000,
                         .handoff_ns = 1500000,
+                        .decode_ns = 3000000,
                         .moved_bytes = 77,
                         .bounced_bytes = 55,
                         .backend = "ucx",
@@ -42,7 +44,13 @@ static void the_last_ones_are_kept(void **state)
                            "{\"total\":70,\"transfers\":[{\"id\":70,"
                            "\"disagg_request_id\":1070,\"role\":"
                            "\"generation\",\"result\":\"ok\""));
-    assert_non_null(strstr(buf_string(&out), "\"handoff_ms\":1.5"));
+    /* The generation half decodes and computes no prompt, the other one the
+     * other way round. */
+    assert_non_null(strstr(buf_string(&out),
+                           "\"queue_ms\":0,\"handoff_ms\":1.5,"
+                           "\"decode_ms\":3},"));
+    assert_non_null(strstr(buf_string(&out), "\"queue_ms\":0,\"prefill_ms\":2,"
+                                             "\"handoff_ms\":1.5},"));
     assert_non_null(strstr(buf_string(&out), "\"bounced_bytes\":55,"));
     assert_non_null(strstr(buf_string(&out), "\"lane\":\"sysv\""));
     assert_non_null(strstr(buf_string(&out), "],\"writes\":[7]}"));
