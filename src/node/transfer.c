@@ -5,6 +5,7 @@
 #include "io/allow.h"
 #include "io/loop.h"
 #include "io/thread.h"
+#include "transfer/peers.h"
 
 enum err node_transfer_allow(const struct config_worker *config,
                              struct why *why,
@@ -66,6 +67,8 @@ enum err node_transfer_open(const struct config_worker *config,
     struct node_transfer *self = transfer_out;
     struct transfer_options options = options_of(config, pools, file);
     enum err code = io_loop_create(&self->loop);
+    self->peers = transfer_peers_create();
+    options.peers = self->peers;
     options.allow = self->allow;
     options.loop = self->loop;
     options.backend = backend;
@@ -94,4 +97,5 @@ void node_transfer_close(struct node_transfer *transfer)
         io_loop_destroy(transfer->loop);
     }
     io_allow_destroy(transfer->allow);
+    transfer_peers_destroy(transfer->peers);
 }

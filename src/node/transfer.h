@@ -10,10 +10,12 @@
 
 struct io_allow;
 struct io_thread;
+struct transfer_peers;
 
 /* Open: the worker embeds it. */
 struct node_transfer {
     struct transfer *transfer; /* NULL: none */
+    struct transfer_peers *peers; /* what any thread may ask of them */
     /* private */
     struct io_loop *loop;
     struct io_thread *thread;

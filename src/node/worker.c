@@ -21,6 +21,7 @@
 #include "node/ports.h"
 #include "serve/serve.h"
 #include "serve/stats.h"
+#include "transfer/peers.h"
 
 static const uint64_t STOP_POLL_NS = 1000000u;
 /* For the last answers after the drain limit. */
@@ -200,6 +201,12 @@ static void print_writes(void *context, struct buf *out)
     node_backend_print(&worker->moves, out);
 }
 
+static void print_peers(void *context, struct buf *out)
+{
+    const struct worker *worker = context;
+    transfer_peers_print(worker->transfer.peers, out);
+}
+
 static void read_peers(void *context, struct serve_peer_stats *peers_out)
 {
     const struct worker *worker = context;
@@ -234,6 +241,7 @@ static enum err set_ready(struct worker *worker, struct why *why)
                                  ? NULL
                                  : transfer_endpoint(worker->transfer.transfer),
         .print_writes = print_writes,
+        .print_peers = print_peers,
         .read_peers = read_peers,
         .transfer_context = worker,
         .pool_count = limits->life_count,

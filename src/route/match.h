@@ -1,7 +1,7 @@
 #pragma once
 /* route/match: which workers serve the same. Each says in `/server_info` what
- * its KV is computed with, what its ids mean, how it writes a chat and by which
- * names it is asked for. KV of another model is no KV, and whether a request is
+ * its KV is computed with, what its ids mean, by what it moves KV, how it writes
+ * a chat and by which names it is asked for. KV of another model is no KV, and whether a request is
  * served, and how, must not hang on whose turn it is, so whoever differs from
  * most gets no requests. Pure. */
 #include <stdbool.h>
@@ -16,6 +16,7 @@ enum { ROUTE_MARK_SIZE = 72, ROUTE_NAMES_SIZE = 1024 };
 struct route_marks {
     char model[ROUTE_MARK_SIZE]; /* hex */
     char tokenizer[ROUTE_MARK_SIZE];
+    char backend[ROUTE_MARK_SIZE];
     char chat[ROUTE_MARK_SIZE];
     char names[ROUTE_NAMES_SIZE]; /* a JSON list, as it is spelt */
     uint32_t max_seq; /* tokens of prompt and answer; 0: unknown */
@@ -27,6 +28,7 @@ enum route_misfit {
     ROUTE_FITS,
     ROUTE_MISFIT_MODEL,
     ROUTE_MISFIT_TOKENIZER,
+    ROUTE_MISFIT_BACKEND,
     ROUTE_MISFIT_CHAT,
     ROUTE_MISFIT_NAMES,
     ROUTE_MISFIT_COUNT

@@ -178,6 +178,19 @@ static void add_handoff(const struct serve *serve, struct buf *out)
     buf_add_string(out, "]}");
 }
 
+/* How KV moves, and with whom it does or does not. */
+static void add_transfer(const struct serve *serve, struct buf *out)
+{
+    const char *backend = serve->options.config->backend;
+    if (backend[0] != 0) {
+        buf_printf(out, ",\"transfer_backend\":\"%s\"", backend);
+    }
+    if (serve->parts.print_peers != NULL) {
+        buf_add_string(out, ",\"peers\":");
+        serve->parts.print_peers(serve->parts.transfer_context, out);
+    }
+}
+
 void serve_info_server(struct serve *serve, struct http_exchange *exchange)
 {
     struct buf *out = &serve->out;
@@ -199,6 +212,7 @@ void serve_info_server(struct serve *serve, struct http_exchange *exchange)
     add_names(serve, out);
     add_cache(serve, out);
     add_handoff(serve, out);
+    add_transfer(serve, out);
     buf_add_byte(out, '}');
     send_json(serve, exchange);
 }

@@ -51,6 +51,8 @@ struct serve_parts {
     const char *transfer_endpoint; /* "tcp://host:port"; NULL: none */
     /* The last writes of the transfer as a JSON list; NULL: none are told. */
     void (*print_writes)(void *context, struct buf *out);
+    /* How it stands with other workers, likewise. */
+    void (*print_peers)(void *context, struct buf *out);
     /* Of the transfer; NULL: there is none. */
     void (*read_peers)(void *context, struct serve_peer_stats *peers_out);
     void *transfer_context;

@@ -192,6 +192,7 @@ static void end_link(struct link *link)
 {
     struct control *control = link->control;
     link->is_closing = true;
+    control_note_end(link);
     control_move(link, PEER_LOSE);
     control->options.handler->on_end(control->options.context, link);
     if (link->backend_peer != NULL) {
@@ -265,6 +266,8 @@ static enum err on_proven(void *context, struct io_stream *stream,
     }
     link->stream = stream;
     link->proven = incarnation;
+    snprintf(link->endpoint, sizeof(link->endpoint), "%s",
+             io_stream_peer(stream));
     control_move(link, PEER_START);
     io_stream_set_handler(stream, &stream_handler, link);
     on_read(link, rest);
@@ -330,6 +333,8 @@ enum err control_connect(struct control *control, const char *endpoint,
     snprintf(link->endpoint, sizeof(link->endpoint), "%s", endpoint);
     enum err err = open_stream(link, endpoint, why);
     if (err) {
+        snprintf(link->text, sizeof(link->text), "%s", why->text);
+        control_note_end(link);
         give_link(link);
         return why_prefix(why, err, "sender endpoint");
     }

@@ -38,7 +38,7 @@ struct link {
     uint64_t incarnation; /* 0 until registered */
     uint64_t wanted; /* outgoing: whom the caller asked for; 0, until it is
                         registered: whoever it is */
-    char endpoint[280]; /* outgoing */
+    char endpoint[280]; /* incoming: until it registers, where it came from */
     /* Of its memory; when registered. */
     uint32_t group_count, tokens_per_block;
     struct link_group { /* by our own index */

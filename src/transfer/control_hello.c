@@ -37,6 +37,42 @@ void control_refuse(struct link *link, uint64_t *counter, const struct why *why)
     }
 }
 
+void control_note(const struct link *link, enum transfer_peer_state state)
+{
+    bool is_connected = state == TRANSFER_PEER_CONNECTED;
+    transfer_peers_note(link->control->options.transfer->peers,
+                        &(struct transfer_peer){
+                            .endpoint = link->endpoint,
+                            .is_sender = link->is_outgoing,
+                            .state = state,
+                            .incarnation = link->incarnation,
+                            .lane = is_connected ? link->lane : NULL,
+                            .why = is_connected ? NULL : link->text,
+                        });
+}
+
+static bool is_same_peer(const struct link *link, const struct link *other)
+{
+    return other != link && other->is_used && !other->is_closing &&
+           other->state == PEER_REGISTERED &&
+           other->is_outgoing == link->is_outgoing &&
+           strcmp(other->endpoint, link->endpoint) == 0;
+}
+
+/* Of a receiver that came back by a new link the old one says nothing. */
+void control_note_end(const struct link *link)
+{
+    const struct control *control = link->control;
+    for (uint32_t i = 0; i < 2 * control->link_max; i++) {
+        if (is_same_peer(link, &control->links[i])) {
+            return;
+        }
+    }
+    control_note(link, link->is_refused         ? TRANSFER_PEER_REFUSED
+                       : link->incarnation != 0 ? TRANSFER_PEER_ENDED
+                                                : TRANSFER_PEER_FAILED);
+}
+
 static void refuse(struct link *link, const struct why *why)
 {
     control_refuse(link, &link->control->options.stats->peers_refused, why);
@@ -101,9 +137,12 @@ static void register_peer(struct link *link, const struct wire_rank_info *info)
 static void on_register(struct link *link, struct span body)
 {
     struct control *control = link->control;
-    struct wire_rank_info info;
+    struct wire_rank_info info = {.endpoint = ""};
     struct why why = {0};
     enum err err = accept_info(link, body, &why, &info);
+    if (info.endpoint[0] != 0) {
+        snprintf(link->endpoint, sizeof(link->endpoint), "%s", info.endpoint);
+    }
     if (!err) {
         err = transfer_backend_peer_open(control->options.backend,
                                          info.backend_blob, info.memory_bytes,
@@ -117,6 +156,7 @@ static void on_register(struct link *link, struct span body)
     control_move(link, PEER_VALIDATE);
     register_peer(link, &info);
     link->lane = transfer_backend_peer_lane(link->backend_peer);
+    control_note(link, TRANSFER_PEER_CONNECTED);
     control_send_info(link, WIRE_REGISTERED, false);
     control->options.handler->on_registered(control->options.context, link);
 }
@@ -135,6 +175,7 @@ static void on_registered(struct link *link, struct span body)
     control_move(link, PEER_VALIDATE);
     register_peer(link, &info);
     link->lane = known_lane(info.lane);
+    control_note(link, TRANSFER_PEER_CONNECTED);
     control->options.handler->on_registered(control->options.context, link);
 }
 

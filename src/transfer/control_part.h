@@ -4,6 +4,7 @@
  * (control_hello.c). Private to them. */
 #include "transfer/control.h"
 #include "transfer/hello.h"
+#include "transfer/peers.h"
 #include "transfer/strangers.h"
 
 struct control {
@@ -32,6 +33,9 @@ void control_on_greeting(struct link *link, const struct wire_header *header,
  * another. */
 bool control_will_come_again(struct link *link, enum err reason);
 /* REGISTER or REGISTERED, with the address of our pool or without. */
+/* For people (transfer/peers): how it stands with this one. */
+void control_note(const struct link *link, enum transfer_peer_state state);
+void control_note_end(const struct link *link);
 void control_send_info(struct link *link, uint16_t type, bool with_pool);
 bool control_is_hello(uint16_t type);
 void control_on_hello(struct link *link, uint16_t type, struct span body);

@@ -30,6 +30,7 @@ struct io_allow;
 struct io_loop;
 struct transfer;
 struct transfer_identity;
+struct transfer_peers;
 
 /* The pages of one life cycle. */
 struct transfer_group {
@@ -78,6 +79,8 @@ struct transfer_options {
     uint16_t listen_port; /* 0: any free one */
     const struct io_allow *allow; /* the only hosts that are connected to and
                                      taken from; NULL: all. The caller's */
+    struct transfer_peers *peers; /* is told of all links; the caller's; NULL:
+                                     nobody wants to know */
     struct transfer_port port;
     /* The commands mailbox's, not attached to a loop yet. It is for this
      * transfer alone: once the transfer is gone it must not be woken. */

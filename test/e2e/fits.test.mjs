@@ -11,7 +11,7 @@ const statuses = async (front, count, body) => (await Promise.all(Array.from({ l
 
 // Proof: of two generation workers one answers to another name only. Asked in
 // turn, it would refuse every second request; as a misfit it is asked for none.
-for (const [what, args, key] of [['name', ['--served-model-name', 'other'], 'served_model_names ["other"]'], ['chat form', ['--chat-template', 'llama3'], 'chat_template "llama3"']]) {
+for (const [what, args, key] of [['name', ['--served-model-name', 'other'], 'served_model_names ["other"]'], ['chat form', ['--chat-template', 'llama3'], 'chat_template "llama3"'], ['transfer backend', ['--backend', 'tcp'], 'transfer_backend "tcp"']]) {
   test(`a worker of another ${what} gets no requests and is named`, async () => {
     const workers = await Promise.all([start('context'), start('generation'), start('generation', ...args)]);
     const [context, generation, other] = workers;
@@ -29,6 +29,36 @@ for (const [what, args, key] of [['name', ['--served-model-name', 'other'], 'ser
     }
   });
 }
+
+// Proof: without a front end that would keep them apart, a pair whose backends
+// differ, a pair that can talk, and an end: each says in /server_info how it
+// stands with the other, and why KV does not move.
+test('a worker says with whom its KV moves, by what, and why not', async () => {
+  const [context, generation, tcp] = await Promise.all([start('context'), start('generation'), start('generation', '--backend', 'tcp')]);
+  const prompt = 'In the beginning God created the heaven and the earth. And the earth was without form, and void';
+  let rid = 1099511627800;
+  const handOff = async (to) => {
+    const params = { request_type: 'context_only', disagg_request_id: ++rid };
+    const leg = (await complete(context, { prompt, disaggregated_params: params })).json;
+    return (await complete(to, { prompt: leg.prompt_token_ids, disaggregated_params: { ...leg.choices[0].disaggregated_params, request_type: 'generation_only' } })).status;
+  };
+  const peersOf = async (worker) => (await get(worker.port, '/server_info')).json.peers.map(({ kv, state, lane, reason }) => [kv, state, lane ?? reason]);
+  try {
+    assert.deepEqual(await peersOf(context), []);
+    assert.equal(await handOff(generation), 200);
+    assert.equal(await handOff(tcp), 502);
+    const reason = "backend: 'auto' at the sender, 'tcp' at the receiver";
+    const lane = (await peersOf(generation))[0][2];
+    assert.ok(['sysv', 'posix', 'tcp'].includes(lane), lane);
+    assert.deepEqual(await peersOf(generation), [['from', 'connected', lane]]);
+    assert.deepEqual(await peersOf(tcp), [['from', 'refused', reason]]);
+    assert.deepEqual((await peersOf(context)).sort(), [['to', 'connected', lane], ['to', 'refused', reason]]);
+    await generation.stop();
+    await until('the end is told', async () => (await peersOf(context)).some(([, state]) => state === 'ended'));
+  } finally {
+    await Promise.all([context, generation, tcp].map((part) => part.stop()));
+  }
+});
 
 // Proof: one worker of each role takes 64 tokens at most. What fits into that
 // passes in whatever pair it lands, what does not is refused in each with the

@@ -136,6 +136,22 @@ static void names_and_chat_form_are_compared(void **state)
     buf_finish(&text);
 }
 
+/* Workers by other means refuse each other's KV: they are told apart here. */
+static void what_moves_kv_is_compared(void **state)
+{
+    struct buf text;
+    (void)state;
+    struct route_marks a = read_marks("{\"transfer_backend\":\"auto\"}");
+    struct route_marks b = read_marks("{\"transfer_backend\":\"tcp\"}");
+    assert_int_equal(route_match_judge(&b, &a), ROUTE_MISFIT_BACKEND);
+    buf_init(&text, 400);
+    route_match_describe(ROUTE_MISFIT_BACKEND, &b, &a, &text);
+    assert_string_equal(buf_string(&text),
+                        "it moves KV by other means (transfer_backend \"tcp\") "
+                        "than most (\"auto\")");
+    buf_finish(&text);
+}
+
 /* A long list of names is shown to the end of a character, and all of it is
  * compared. */
 static void long_names_are_cut_where_a_character_ends(void **state)
@@ -177,6 +193,7 @@ int main(void)
         cmocka_unit_test(who_differs_from_most_does_not_fit),
         cmocka_unit_test(a_misfit_is_described),
         cmocka_unit_test(names_and_chat_form_are_compared),
+        cmocka_unit_test(what_moves_kv_is_compared),
         cmocka_unit_test(long_names_are_cut_where_a_character_ends),
         cmocka_unit_test(a_limit_is_read_and_not_judged),
     };

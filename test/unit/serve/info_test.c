@@ -19,6 +19,29 @@ static void the_server_says_what_it_is(void **state)
                   "{\"version\":\"9.9\"}");
 }
 
+static void print_peers(void *context, struct buf *out)
+{
+    buf_add_string(out, context);
+}
+
+/* Proof: by what KV moves, and what the transfer says of its peers. */
+static void the_peers_are_told(void **state)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    char list[] = "[{\"endpoint\":\"tcp://h:1\"}]";
+    (void)state;
+    world_open(world);
+    strcpy(world->config.backend, "auto");
+    world->parts.print_peers = print_peers;
+    world->parts.transfer_context = list;
+    world_ready(world);
+    world_answers(world, "GET", "/server_info", "", "", 200,
+                  ",\"transfer_backend\":\"auto\","
+                  "\"peers\":[{\"endpoint\":\"tcp://h:1\"}]}");
+    world_close(world);
+    free(world);
+}
+
 /* Proof: what predicts hits: the hash, the salt's, and each pool, a windowed one
  * by its window. */
 static void the_cache_says_what_it_is(void **state)
@@ -120,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_server_says_what_it_is),
+        TEST(the_peers_are_told),
         TEST(models_are_listed),
         cmocka_unit_test(the_cache_says_what_it_is),
         TEST(the_clock_can_be_compared),
