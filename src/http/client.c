@@ -74,11 +74,18 @@ static void start_timer(struct http_call *call)
     }
 }
 
+static const char *late_text(const struct http_call *call)
+{
+    const struct io_stream *stream = call->link->stream;
+    const char *obstacle = stream == NULL ? NULL : io_stream_obstacle(stream);
+    return obstacle == NULL ? "no answer in time" : obstacle;
+}
+
 void http_call_on_time(struct http_call *call)
 {
     uint64_t now = io_loop_now(call->link->client->loop);
     if (call->total_due != 0 && now >= call->total_due) {
-        finish_and_close(call, HTTP_CALL_TIMEOUT, "no answer in time");
+        finish_and_close(call, HTTP_CALL_TIMEOUT, late_text(call));
     } else if (call->idle_ns_max > 0 && call->is_reading &&
                now >= call->last_ns + call->idle_ns_max) {
         finish_and_close(call, HTTP_CALL_TIMEOUT, "silent for too long");

@@ -94,6 +94,12 @@ static void failed(struct io_stream *stream, enum err reason, int code)
     }
 }
 
+const char *io_stream_obstacle(const struct io_stream *stream)
+{
+    bool is_looked_up = stream->state == STREAM_CONNECTING && stream->fd < 0;
+    return is_looked_up ? stream->text : NULL;
+}
+
 void io_stream_on_connect_late(struct io_stream *stream)
 {
     failed(stream, ERR_TIMEOUT, ETIMEDOUT);

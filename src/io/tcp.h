@@ -76,6 +76,10 @@ void io_stream_set_handler(struct io_stream *stream,
 /* "127.0.0.1:4711" of the other end; its name while that is looked up. */
 const char *io_stream_peer(const struct io_stream *stream);
 
+/* What it waits for before it can even try to connect, as a line for a person;
+ * NULL: nothing. */
+const char *io_stream_obstacle(const struct io_stream *stream);
+
 struct io_listener;
 struct io_listener_options {
     const char *host;

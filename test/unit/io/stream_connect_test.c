@@ -127,6 +127,7 @@ static void the_loop_goes_on_while_a_name_hangs(void **state)
     }
     io_timer_destroy(timer);
     connect_end(&digits, "127.77.0.1", port, 0);
+    assert_null(io_stream_obstacle(digits.stream));
     TURN_UNTIL(loop, digits.opens == 1 && server.stream != NULL);
     io_stream_close(server.stream, false);
     TURN_UNTIL(loop, digits.closes == 1 && server.closes == 1);
@@ -150,6 +151,8 @@ static void a_name_that_hangs_is_named_at_the_limit(void **state)
 {
     (void)state;
     connect_end(&client, "hang-1", 4711, 20000000);
+    assert_string_equal(io_stream_obstacle(client.stream),
+                        "the name service does not answer: host \"hang-1\"");
     TURN_UNTIL(loop, client.closes == 1);
     assert_int_equal(client.reason, ERR_TIMEOUT);
     assert_string_equal(client.text,
