@@ -95,18 +95,17 @@ static void note_misfit(struct route_front *front, uint32_t index)
     }
 }
 
-static bool takes_more(const struct route_server *server, uint32_t max_seq)
+static bool has_say(const struct route_server *server)
 {
-    return server->state != ROUTE_SERVER_DOWN && server->misfit == ROUTE_FITS &&
-           server->marks.max_seq > max_seq;
+    return server->state != ROUTE_SERVER_DOWN && server->misfit == ROUTE_FITS;
 }
 
 static const char *name_of_least(const struct route_pool *pool)
 {
     uint32_t at = 0;
     while (at + 1 < pool->server_count &&
-           (pool->servers[at].marks.max_seq != pool->max_seq ||
-            pool->servers[at].misfit != ROUTE_FITS)) {
+           !(has_say(&pool->servers[at]) &&
+             pool->servers[at].marks.max_seq == pool->max_seq)) {
         at++;
     }
     return pool->servers[at].name;
@@ -118,7 +117,8 @@ static void note_max_seq(struct route_front *front)
     const struct route_pool *pool = &front->pool;
     bool is_mixed = false;
     for (uint32_t i = 0; i < pool->server_count; i++) {
-        is_mixed |= takes_more(&pool->servers[i], pool->max_seq);
+        const struct route_server *server = &pool->servers[i];
+        is_mixed |= has_say(server) && server->marks.max_seq > pool->max_seq;
     }
     uint32_t least = is_mixed ? pool->max_seq : 0;
     if (least != front->max_seq_told && least != 0) {

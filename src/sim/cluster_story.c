@@ -138,20 +138,20 @@ static void set_option(struct cluster *world, const char *word, uint32_t *pages)
     CHECK(equals != NULL);
     uint32_t number = number_of(equals + 1);
     size_t size = (size_t)(equals - word);
-    if (memcmp(word, "context", size) == 0) {
+    if (strncmp(word, "context", size) == 0) {
         world->context_count = number;
-    } else if (memcmp(word, "generation", size) == 0) {
+    } else if (strncmp(word, "generation", size) == 0) {
         world->generation_count = number;
-    } else if (memcmp(word, "lives", size) == 0) {
+    } else if (strncmp(word, "lives", size) == 0) {
         set_lives(world, number);
-    } else if (memcmp(word, "sessions", size) == 0) {
+    } else if (strncmp(word, "sessions", size) == 0) {
         core->session_max = number;
-    } else if (memcmp(word, "timeout", size) == 0) {
+    } else if (strncmp(word, "timeout", size) == 0) {
         core->kv_transfer_timeout_ns = number * CLUSTER_MS;
-    } else if (memcmp(word, "chunk", size) == 0) {
+    } else if (strncmp(word, "chunk", size) == 0) {
         core->chunk_tokens = number;
     } else {
-        CHECK(memcmp(word, "pages", size) == 0);
+        CHECK(strncmp(word, "pages", size) == 0);
         *pages = number;
     }
 }
