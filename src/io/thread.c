@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "io/cgroup.h"
 
 struct io_thread {
     pthread_t handle; /* to be joined */
@@ -112,7 +113,8 @@ uint32_t io_thread_cpu_count(void)
         return 1;
     }
     int count = CPU_COUNT(&set);
-    return count < 1 ? 1 : (uint32_t)count;
+    uint32_t ours = io_cgroup_read("").cpu_count;
+    return count < 1 ? 1 : (uint32_t)count < ours ? (uint32_t)count : ours;
 }
 
 struct io_lock {

@@ -19,7 +19,8 @@ MUST_USE enum err io_thread_start_alone(const char *name,
 /* Waits for its end and frees it. NULL is fine. */
 void io_thread_join(struct io_thread *thread);
 void io_thread_set_name(const char *name);
-/* CPUs this process may use, at least 1. */
+/* CPUs this process may use by its affinity and its control group, at least 1.
+ * Reads files. */
 uint32_t io_thread_cpu_count(void);
 
 struct io_lock;

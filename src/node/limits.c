@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "io/cgroup.h"
 #include "kv/life.h"
 #include "kv/manager.h"
 
@@ -17,7 +18,9 @@ uint64_t node_host_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES);
     long size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+    uint64_t all = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+    uint64_t ours = io_cgroup_read("").memory_bytes;
+    return ours < all ? ours : all;
 }
 
 static enum err choose_max_seq(const struct config_worker *config,

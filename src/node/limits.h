@@ -50,5 +50,5 @@ MUST_USE enum err node_limits_measure(const struct config_worker *config,
                                       struct why *why,
                                       struct node_limits *limits);
 void node_limits_describe(const struct node_limits *limits, struct buf *out);
-/* Memory of this host. */
+/* Memory that this process may have: the host's, or less by its control group. */
 uint64_t node_host_memory(void);
