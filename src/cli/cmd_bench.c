@@ -110,7 +110,7 @@ static const struct cli_option OPTIONS[] = {
     {0},
 };
 
-static const struct cli_syntax SYNTAX = {
+const struct cli_syntax cli_bench_syntax = {
     .command = "baton bench",
     .arguments = "serve",
     .about = "Loads a running server with streaming completions and reports "
@@ -153,7 +153,7 @@ int cli_bench(int argc, char **argv)
                 .warm_up = true,
             },
     };
-    cli_parse(&SYNTAX, argc, argv, &args);
+    cli_parse(&cli_bench_syntax, argc, argv, &args);
     cli_start_log("bench");
     if (!args.has_command) {
         fprintf(stderr, "baton bench: which one? 'baton bench serve'\n");

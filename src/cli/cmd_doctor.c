@@ -171,7 +171,7 @@ static void check_lane(void)
 
 static const struct cli_option OPTIONS[] = {{0}};
 
-static const struct cli_syntax SYNTAX = {
+const struct cli_syntax cli_doctor_syntax = {
     .command = "baton doctor",
     .arguments = "",
     .about = "Checks this host and says what to do. Ends with 1 when "
@@ -181,7 +181,7 @@ static const struct cli_syntax SYNTAX = {
 
 int cli_doctor(int argc, char **argv)
 {
-    cli_parse(&SYNTAX, argc, argv, NULL);
+    cli_parse(&cli_doctor_syntax, argc, argv, NULL);
     check_cpu();
     check_memory();
     check_shared_memory();

@@ -106,7 +106,7 @@ static const struct cli_option OPTIONS[] = {
     {0},
 };
 
-static const struct cli_syntax SYNTAX = {
+const struct cli_syntax cli_generate_syntax = {
     .command = "baton generate",
     .arguments = "",
     .about = "Completes a prompt in this process. The cluster's answers equal "
@@ -241,7 +241,7 @@ int cli_generate(int argc, char **argv)
     args->max_tokens = 64;
     args->sampling = sampler_defaults();
     args->sampling.temperature = 0;
-    cli_parse(&SYNTAX, argc, argv, args);
+    cli_parse(&cli_generate_syntax, argc, argv, args);
     cli_start_log("generate");
     if ((args->prompt == NULL) == (args->prompt_ids == NULL)) {
         fprintf(stderr, "baton generate: give either --prompt or "

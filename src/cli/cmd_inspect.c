@@ -69,7 +69,7 @@ static const struct cli_option OPTIONS[] = {
     {0},
 };
 
-static const struct cli_syntax SYNTAX = {
+const struct cli_syntax cli_inspect_syntax = {
     .command = "baton inspect",
     .arguments = "[FILE]",
     .about =
@@ -202,7 +202,7 @@ int cli_inspect(int argc, char **argv)
 {
     struct inspect_args *args = mem_new(sizeof(*args));
     config_worker_init(&args->config);
-    cli_parse(&SYNTAX, argc, argv, args);
+    cli_parse(&cli_inspect_syntax, argc, argv, args);
     cli_start_log("inspect");
     struct why why = {{0}};
     bool is_front =

@@ -18,8 +18,10 @@ struct route_args {
     const char *api_key_file;
 };
 
-static const struct cli_flag_key KEYS[] = {
-    {"host", "hostname"}, {"cors", "cors_origin"}, {0}};
+static const struct cli_flag_key KEYS[] = {{"host", "hostname"},
+                                           {"cors", "cors_origin"},
+                                           {"api-key-file", "api_key"},
+                                           {0}};
 
 static enum err set_config(void *config, const char *key, const char *value,
                            struct why *why)
@@ -65,13 +67,14 @@ static const struct cli_option OPTIONS[] = {
     {0},
 };
 
-static const struct cli_syntax SYNTAX = {
+const struct cli_syntax cli_route_syntax = {
     .command = "baton route",
     .arguments = "",
     .about = "Runs a front end: takes OpenAI requests, sends each to a context "
              "server and then, or at once, to a generation server, and relays "
              "the answer.",
     .options = OPTIONS,
+    .keys = KEYS,
 };
 
 /* Flags win over the file, and so does a key that a flag's file holds. */
@@ -125,10 +128,10 @@ int cli_route(int argc, char **argv)
     struct route_args *args = mem_new(sizeof(*args));
     args->name = "front";
     config_route_init(&args->scratch);
-    args->overrides.keys = KEYS;
+    args->overrides.keys = cli_route_syntax.keys;
     args->overrides.set = set_config;
     args->overrides.scratch = &args->scratch;
-    cli_parse(&SYNTAX, argc, argv, args);
+    cli_parse(&cli_route_syntax, argc, argv, args);
     cli_start_log(args->name);
     int exit_code = run(args);
     mem_free(args);

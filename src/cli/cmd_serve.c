@@ -125,12 +125,13 @@ static const struct cli_option OPTIONS[] = {
     {0},
 };
 
-static const struct cli_syntax SYNTAX = {
+const struct cli_syntax cli_serve_syntax = {
     .command = "baton serve",
     .arguments = "",
     .about = "Runs one worker. A context worker prefers prompts, a generation "
              "worker prefers decoding; each can do both.",
     .options = OPTIONS,
+    .keys = KEYS,
 };
 
 static enum err read_config(struct serve_args *args, struct why *why)
@@ -156,10 +157,10 @@ int cli_serve(int argc, char **argv)
     struct serve_args *args = mem_new(sizeof(*args));
     config_worker_init(&args->config);
     config_worker_init(&args->scratch);
-    args->overrides.keys = KEYS;
+    args->overrides.keys = cli_serve_syntax.keys;
     args->overrides.set = set_config;
     args->overrides.scratch = &args->scratch;
-    cli_parse(&SYNTAX, argc, argv, args);
+    cli_parse(&cli_serve_syntax, argc, argv, args);
     cli_start_log(args->name == NULL ? "worker" : args->name);
     if (!has_model(args)) {
         fprintf(stderr, "baton serve: --model FILE is required\n");

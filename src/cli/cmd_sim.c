@@ -68,7 +68,7 @@ static const struct cli_option OPTIONS[] = {
     {0},
 };
 
-static const struct cli_syntax SYNTAX = {
+const struct cli_syntax cli_sim_syntax = {
     .command = "baton sim",
     .arguments = "engine|cluster",
     .about = "Runs production code in a world made from a seed: virtual time, "
@@ -175,7 +175,7 @@ static int run(const struct sim_args *args)
 int cli_sim(int argc, char **argv)
 {
     struct sim_args args = {.seed = 1, .seeds = 1};
-    cli_parse(&SYNTAX, argc, argv, &args);
+    cli_parse(&cli_sim_syntax, argc, argv, &args);
     if (args.what == NULL) {
         fprintf(stderr, "baton sim: say what: engine or cluster\n");
         return CLI_USAGE;

@@ -39,7 +39,7 @@ static const struct cli_option OPTIONS[] = {
     {0},
 };
 
-static const struct cli_syntax SYNTAX = {
+const struct cli_syntax cli_tokenize_syntax = {
     .command = "baton tokenize",
     .arguments = "",
     .about = "Prints the token ids of a text as a JSON list.",
@@ -86,7 +86,7 @@ static enum err encode(const struct tokenize_args *args,
 int cli_tokenize(int argc, char **argv)
 {
     struct tokenize_args args = {.model = cli_default_model()};
-    cli_parse(&SYNTAX, argc, argv, &args);
+    cli_parse(&cli_tokenize_syntax, argc, argv, &args);
     if (args.text == NULL) {
         fprintf(stderr, "baton tokenize: --text TEXT is required\n");
         return CLI_USAGE;

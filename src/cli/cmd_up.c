@@ -138,7 +138,7 @@ static const struct cli_option OPTIONS[] = {
     {0},
 };
 
-static const struct cli_syntax SYNTAX = {
+const struct cli_syntax cli_up_syntax = {
     .command = "baton up",
     .arguments = "",
     .about = "Starts context workers, generation workers and a front end as "
@@ -188,7 +188,7 @@ int cli_up(int argc, char **argv)
         .port = 8000,
     };
     config_worker_init(&args.scratch);
-    cli_parse(&SYNTAX, argc, argv, &args);
+    cli_parse(&cli_up_syntax, argc, argv, &args);
     args.options.port = (uint16_t)args.port;
     cli_start_log("up");
     if (args.api_key_file != NULL && args.options.api_key != NULL) {

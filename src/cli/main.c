@@ -6,26 +6,13 @@
 #include "cli/exit.h"
 #include "io/map_watch.h"
 
-static const struct cli_command COMMANDS[] = {
-    {"up", "start a cluster on this host and supervise it", cli_up},
-    {"serve", "run one worker: context, generation or both", cli_serve},
-    {"route", "run a front end with the OpenAI API", cli_route},
-    {"generate", "complete a prompt in this process, no server", cli_generate},
-    {"tokenize", "print the token ids of a text", cli_tokenize},
-    {"inspect", "say what a model file holds and needs", cli_inspect},
-    {"doctor", "check this host and say what to do", cli_doctor},
-    {"bench", "load a running server and report", cli_bench},
-    {"sim", "run the engine in a world made from a seed", cli_sim},
-};
-enum { COMMAND_COUNT = sizeof(COMMANDS) / sizeof(COMMANDS[0]) };
-
 static void print_help(FILE *out)
 {
     fprintf(out, "usage: baton COMMAND [OPTION...]\n\n"
                  "Serves large language models with prefill and decode on "
                  "separate servers.\n\n");
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        fprintf(out, "  %-10s %s\n", COMMANDS[i].name, COMMANDS[i].summary);
+    for (const struct cli_command *at = cli_commands; at->name; at++) {
+        fprintf(out, "  %-10s %s\n", at->name, at->summary);
     }
     fprintf(out, "\n`baton COMMAND --help` says more. First steps:\n"
                  "  baton up --model models/demo.gguf\n"
@@ -51,10 +38,10 @@ int main(int argc, char **argv)
         printf("baton %s\n", BATON_VERSION);
         return CLI_OK;
     }
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(name, COMMANDS[i].name) == 0) {
+    for (const struct cli_command *at = cli_commands; at->name; at++) {
+        if (strcmp(name, at->name) == 0) {
             io_map_watch(CLI_FILE_LOST);
-            return COMMANDS[i].run(argc - 1, argv + 1);
+            return at->run(argc - 1, argv + 1);
         }
     }
     if (argc < 2) {

@@ -20,11 +20,19 @@ struct cli_option {
                     struct why *why);
 };
 
+/* A flag whose key is more than its own name with '_' for '-'. */
+struct cli_flag_key {
+    const char *flag; /* NULL ends the table */
+    const char *key;
+};
+
 struct cli_syntax {
     const char *command; /* "baton serve" */
     const char *arguments; /* "" or "[FILE]" */
     const char *about; /* one paragraph for --help */
     const struct cli_option *options;
+    const struct cli_flag_key *keys; /* of options that set a config's keys;
+                                        NULL: each by its own name, if any */
     /* An argument that is no option; NULL: none allowed. */
     enum err (*set_argument)(void *target, const char *value, struct why *why);
 };

@@ -7,14 +7,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "cli/options.h"
 
 enum { CLI_OVERRIDE_COUNT_MAX = 64, CLI_KEY_SIZE = 64 };
-
-/* A flag whose key is more than its own name with '_' for '-'. */
-struct cli_flag_key {
-    const char *flag;
-    const char *key;
-};
 
 /* config_worker_set or config_route_set. */
 typedef enum err cli_config_set(void *config, const char *key,

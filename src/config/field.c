@@ -286,14 +286,27 @@ static const struct config_field *find_flag(const struct config_table *table,
     return count == 1 ? found : NULL;
 }
 
+static void undash(const char *key, char name_out[PATH_SIZE])
+{
+    snprintf(name_out, PATH_SIZE, "%s", key);
+    for (char *at = name_out; *at != 0; at++) {
+        *at = *at == '-' ? '_' : *at;
+    }
+}
+
+const char *config_table_path(const struct config_table *table, const char *key)
+{
+    char name[PATH_SIZE];
+    undash(key, name);
+    const struct config_field *field = find_flag(table, name);
+    return field == NULL ? NULL : field->key;
+}
+
 enum err config_table_set(const struct config_table *table, const char *key,
                           const char *value, struct why *why, void *config)
 {
     char name[PATH_SIZE];
-    snprintf(name, sizeof(name), "%s", key);
-    for (char *at = name; *at != 0; at++) {
-        *at = *at == '-' ? '_' : *at;
-    }
+    undash(key, name);
     const struct config_field *field = find_flag(table, name);
     if (field == NULL) {
         return say_unknown(table, name, why);

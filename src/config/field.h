@@ -70,6 +70,9 @@ MUST_USE enum err config_table_read(const struct config_table *table,
 MUST_USE enum err config_table_set(const struct config_table *table,
                                    const char *key, const char *value,
                                    struct why *why, void *config);
+/* The whole path of what `key` means there; NULL: nothing. */
+const char *config_table_path(const struct config_table *table,
+                              const char *key);
 /* `key = value   # default D, unit; help`, a line a key. */
 void config_table_describe(const struct config_table *table, const void *config,
                            struct buf *out);

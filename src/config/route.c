@@ -329,6 +329,11 @@ enum err config_route_set(struct config_route *config, const char *key,
     return config_table_set(&TABLE, key, value, why, config);
 }
 
+const char *config_route_path(const char *key)
+{
+    return config_table_path(&TABLE, key);
+}
+
 enum err config_route_check(const struct config_route *config, struct why *why)
 {
     if (config->hostname[0] == 0) {

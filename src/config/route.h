@@ -52,6 +52,8 @@ MUST_USE enum err config_route_read_text(struct span yaml, const char *name,
 /* `why` does not name the key: the caller knows what its user calls it. */
 MUST_USE enum err config_route_set(struct config_route *config, const char *key,
                                    const char *value, struct why *why);
+/* The whole path of what `key` means there; NULL: nothing. */
+const char *config_route_path(const char *key);
 MUST_USE enum err config_route_check(const struct config_route *config,
                                      struct why *why);
 /* Whether the file is a front end's: it lists servers. False also when it

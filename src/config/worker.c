@@ -307,6 +307,11 @@ enum err config_worker_set(struct config_worker *config, const char *key,
     return code;
 }
 
+const char *config_worker_path(const char *key)
+{
+    return config_table_path(&TABLE, key);
+}
+
 static void check_ports(const struct config_worker *config,
                         struct blockers *blockers)
 {

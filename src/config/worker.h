@@ -93,6 +93,8 @@ MUST_USE enum err config_worker_read_text(struct span yaml, const char *name,
 MUST_USE enum err config_worker_set(struct config_worker *config,
                                     const char *key, const char *value,
                                     struct why *why);
+/* The whole path of what `key` means there; NULL: nothing. */
+const char *config_worker_path(const char *key);
 /* Contradictions between fields. */
 MUST_USE enum err config_worker_check(const struct config_worker *config,
                                       struct why *why);

@@ -6,11 +6,21 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { baton, build, root } from './lib/cluster.mjs';
 
+const sources = () => fs.readdirSync(path.join(root, 'src'), { recursive: true }).filter((f) => f.endsWith('.c')).map((f) => path.join(root, 'src', f));
 const commands = ['up', 'serve', 'route', 'generate', 'tokenize', 'inspect', 'doctor', 'bench'];
 
 test('baton.yaml(5) holds every setting the parsers know', () => {
   const page = execFileSync(path.join(build, 'man_config'), { encoding: 'utf8' });
   assert.equal(page, fs.readFileSync(path.join(root, 'docs/man/baton.yaml.5'), 'utf8'), 'build/man_config >docs/man/baton.yaml.5');
+});
+
+test('flags.md holds every option, the key it sets, and every variable', () => {
+  const text = fs.readFileSync(path.join(root, 'docs/flags.md'), 'utf8');
+  const made = execFileSync(path.join(build, 'man_config'), ['flags'], { encoding: 'utf8' });
+  assert.equal(text, made, 'build/man_config flags >docs/flags.md');
+  for (const file of sources()) {
+    for (const [, name] of fs.readFileSync(file, 'utf8').matchAll(/getenv\("(\w+)"/g)) assert.ok(text.includes(`\`${name}\``), `${name} of ${file}`);
+  }
 });
 
 test('every command answers --help, and baton(1) names it', () => {

@@ -146,6 +146,17 @@ static void a_set_value_is_judged_without_its_key(void **state)
     assert_string_equal(why.text, "must be from -5 to 5");
 }
 
+/* The path is asked for by all names that a value can be set by. */
+static void a_path_is_found_by_every_name(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"part.count", "count", "n"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(config_table_path(&TABLE, NAMES[i]), "part.count");
+    }
+    assert_null(config_table_path(&TABLE, "part"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +166,7 @@ int main(void)
         cmocka_unit_test(a_description_shows_value_default_and_unit),
         cmocka_unit_test(swapped_letters_are_one_slip),
         cmocka_unit_test(a_set_value_is_judged_without_its_key),
+        cmocka_unit_test(a_path_is_found_by_every_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
