@@ -38,7 +38,7 @@ test('every command answers --help, and baton(1) names it', () => {
 
 test('the README names only options and files that are there', () => {
   const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
-  for (const [, file] of text.matchAll(/\(([A-Z]+\.md)\)|`(models\/[\w.]+|docs\/man)`/g)) {
+  for (const [, file] of text.matchAll(/\(((?:[A-Z]+|docs\/\w+)\.md)\)|`(models\/[\w.]+|docs\/man)`/g)) {
     if (file) assert.ok(fs.existsSync(path.join(root, file)), file);
   }
   for (const [, command, rest] of text.matchAll(/baton (up|serve|route|inspect|bench) ([^\n`]*)/g)) {
