@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { baton, build, root } from './lib/cluster.mjs';
+import { baton, build, demo, get, post, root, scratch, until, up } from './lib/cluster.mjs';
 
 const sources = () => fs.readdirSync(path.join(root, 'src'), { recursive: true }).filter((f) => f.endsWith('.c')).map((f) => path.join(root, 'src', f));
 const commands = ['up', 'serve', 'route', 'generate', 'tokenize', 'inspect', 'doctor', 'bench'];
@@ -51,4 +51,63 @@ test('docs/metrics.md lists every metric with its kind', () => {
   const rows = [...fs.readFileSync(path.join(root, 'docs/metrics.md'), 'utf8').matchAll(/^\| `(\w+)` \| (\w+) \|/gm)].map(([, name, kind]) => `${name} ${kind}`);
   const files = ['front', 'worker'].map((who) => fs.readFileSync(path.join(root, `test/golden/names/${who}_metrics.txt`), 'utf8').trim().split('\n'));
   assert.deepEqual(rows, files.flat());
+});
+
+const operations = () => fs.readFileSync(path.join(root, 'docs/operations.md'), 'utf8');
+
+test('links between the documents lead somewhere', () => {
+  const anchor = (head) => head.toLowerCase().replace(/[^a-z0-9 -]/g, '').replaceAll(' ', '-');
+  for (const file of ['README.md', 'docs/api.md', 'docs/operations.md', 'docs/flags.md']) {
+    for (const [, to] of fs.readFileSync(path.join(root, file), 'utf8').matchAll(/\]\(([^)\s]+)\)/g)) {
+      const [name, head] = to.split('#');
+      const target = path.join(root, name === '' ? file : path.join(path.dirname(file), name));
+      assert.ok(fs.existsSync(target), `${file}: ${to}`);
+      if (!head) continue;
+      const heads = [...fs.readFileSync(target, 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, text]) => anchor(text));
+      assert.ok(heads.includes(head), `${file}: ${to}`);
+    }
+  }
+});
+
+test('the files of operations.md are good ones', () => {
+  const folder = scratch();
+  const blocks = [...operations().matchAll(/^```yaml\n# (\w+\.yaml)([^]*?)^```$/gm)];
+  assert.deepEqual(blocks.map(([, name]) => name), ['context.yaml', 'front.yaml']);
+  for (const [, name, text] of blocks) {
+    const file = path.join(folder, name);
+    fs.writeFileSync(file, `#${text.replace(/^model: .*$/m, `model: ${demo}`)}`);
+    const { status, stdout } = spawnSync(baton, ['inspect', '--config', file], { encoding: 'utf8' });
+    assert.equal(status, 0, stdout);
+    assert.match(stdout, name === 'front.yaml' ? /: a front end/ : /served by baton +yes/);
+  }
+});
+
+test('the units start commands with options that are there', () => {
+  for (const name of ['context', 'generation', 'front']) {
+    const unit = fs.readFileSync(path.join(root, `docs/systemd/baton-${name}.service`), 'utf8');
+    const [, command, rest] = unit.match(/^ExecStart=\/usr\/local\/bin\/baton (\w+) (.*)$/m);
+    const help = spawnSync(baton, [command, '--help'], { encoding: 'utf8' }).stdout;
+    for (const [option] of rest.matchAll(/--[a-z-]+/g)) assert.ok(help.includes(option), `${name}: ${option}`);
+    assert.ok(rest.includes(`${name}.yaml`));
+  }
+});
+
+test('metrics that operations.md watches exist, and an id tells its time', async () => {
+  const cluster = await up(['--threads', '2']);
+  try {
+    const rows = [...operations().matchAll(/^\| (`\w+`(?:, `\w+`)*) \|/gm)].flatMap(([, cell]) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+    const worker = cluster.worker('context-0').port;
+    const [front, own] = [(await get(cluster.port, '/metrics')).text, (await get(worker, '/metrics')).text];
+    assert.ok(rows.length > 20);
+    for (const name of rows) {
+      if (name.startsWith('baton_')) assert.match(own, new RegExp(`^# TYPE ${name} `, 'm'));
+      else assert.match(front, new RegExp(`^# TYPE (baton_|\\w+_)?${name} `, 'm'));
+    }
+    await post(cluster.port, '/v1/completions', { model: 'demo', prompt: 'Who made the heaven?', max_tokens: 2 });
+    const id = await until('a hand-off', async () => (await get(worker, '/transfers')).text.match(/"disagg_request_id":(\d+)/)?.[1]);
+    const made = Number((BigInt(id) - (1n << 40n)) >> 24n) + Date.UTC(2024, 0);
+    assert.ok(Math.abs(Date.now() - made) < 60000, `${id} is of ${new Date(made)}`);
+  } finally {
+    await cluster.stop();
+  }
 });

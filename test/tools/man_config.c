@@ -66,7 +66,8 @@ static void print_manual(void)
     config_worker_init(&worker);
     config_worker_describe(&worker, &text);
     print_settings(&text);
-    printf(".SH SEE ALSO\n.BR baton (1)\n");
+    printf(".SH SEE ALSO\n.BR baton (1);\ndocs/flags.md in the source tree: "
+           "which option sets which key\n");
     buf_finish(&text);
 }
 
