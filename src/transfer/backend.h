@@ -1,6 +1,6 @@
 #pragma once
 /* transfer/backend: what moves KV bytes into a peer's pool, one table for all
- * bodies (inproc, ucx, tcp, auto) and decorators (fault, trace).
+ * bodies (inproc, ucx, rdma, tcp, auto) and decorators (fault, trace).
  *
  *   receiver: alloc pool -> export blob ---- hello ----> sender: peer_open(blob)
  *             authorise(token, ranges) ---- request ---> it may write them
@@ -167,10 +167,12 @@ MUST_USE enum err transfer_backend_export(struct transfer_backend *backend,
 MUST_USE enum err transfer_backend_peer_open(
     struct transfer_backend *backend, struct span blob, size_t pool_size,
     struct why *why, struct transfer_backend_peer **peer_out);
-/* Writes under way come back STOPPED from later polls; the peer is gone when
- * the last one did, at once if there is none. Never a new write to it. */
+/* Writes under way come back STOPPED from later polls, or as they ended; those
+ * that an adapter was given parts of are flushed first, within a time, and else
+ * IN_DOUBT. The peer is gone when the last one did, at once if there is none.
+ * Never a new write to it. */
 void transfer_backend_peer_close(struct transfer_backend_peer *peer);
-/* "sysv", "posix", "memory", "tcp": static text. */
+/* "sysv", "posix", "memory", "tcp", "rdma": static text. */
 const char *transfer_backend_peer_lane(
     const struct transfer_backend_peer *peer);
 /* Who writes at the receiver when its sender says that this is the lane. */

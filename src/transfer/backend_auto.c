@@ -1,5 +1,6 @@
 #include "transfer/backend_auto.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -18,6 +19,7 @@ struct body {
     struct transfer_backend *far;
     struct io_poller *poller; /* of both descriptors */
     uint32_t turn;
+    char config[256];
 };
 
 static struct body *body_of(const struct transfer_backend *backend)
@@ -70,8 +72,7 @@ static void free_pool(struct transfer_backend *backend, void *memory)
  * where another one means far. */
 static const char *config(const struct transfer_backend *backend)
 {
-    (void)backend;
-    return "auto 1, tcp 1";
+    return body_of(backend)->config;
 }
 
 static enum err add_part(struct transfer_backend *part, void *memory,
@@ -299,6 +300,8 @@ enum err transfer_backend_auto_create(struct transfer_backend *near,
     transfer_backend_init(&body->base, &ops);
     body->near = near;
     body->far = far;
+    snprintf(body->config, sizeof(body->config), "auto 1, %s",
+             transfer_backend_config(far));
     enum err err = io_poller_create(&body->poller);
     err = err ? err : watch(body, near);
     err = err ? err : watch(body, far);

@@ -94,8 +94,8 @@ static enum err accept_info(struct link *link, struct span body,
 /* Reports carry static text. */
 static const char *known_lane(const char *lane)
 {
-    static const char *const lanes[] = {"sysv",   "posix", "shared",
-                                        "memory", "self",  "tcp"};
+    static const char *const lanes[] = {"sysv", "posix", "shared", "memory",
+                                        "self", "tcp",   "rdma"};
     for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
         if (strcmp(lanes[i], lane) == 0) {
             return lanes[i];

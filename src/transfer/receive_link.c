@@ -241,6 +241,15 @@ static void ask_again(struct receive_side *side, const struct mourner *mourner,
     }
 }
 
+/* Its process gone is proof where its thread wrote; what an adapter had been
+ * given may still land. */
+static bool is_quiet_by_death(const struct receive_side *side,
+                              const struct receive_slot *slot)
+{
+    return transfer_backend_toucher(side->options.transfer->backend,
+                                    slot->lane) != TRANSFER_NIC;
+}
+
 void receive_side_tick_mourner(struct receive_side *side,
                                struct mourner *mourner, uint64_t now)
 {
@@ -250,7 +259,7 @@ void receive_side_tick_mourner(struct receive_side *side,
         struct receive_slot *slot = &side->slots[i];
         if (receive_slot_is_live(slot) &&
             slot->session.sender_incarnation == mourner->incarnation) {
-            if (is_gone) {
+            if (is_gone && is_quiet_by_death(side, slot)) {
                 receive_side_simple_step(side, slot, RX_GONE, now);
             }
             owed += receive_slot_is_live(slot);

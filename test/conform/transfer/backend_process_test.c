@@ -17,7 +17,8 @@ struct child {
     int to, from;
 };
 
-static const char *const BODIES[] = {"inproc", "ucx", "tcp", "tcp6", "auto"};
+static const char *const BODIES[] = {"inproc", "ucx",  "tcp",      "tcp6",
+                                     "auto",   "rdma", "auto_rdma"};
 
 static struct child start_child(const char *role, enum body body)
 {
@@ -222,8 +223,9 @@ static void expect_no_segments(pid_t child)
 static void bytes_arrive_in_another_process(void **state)
 {
     (void)state;
-    static const char *const lanes[] = {"", "sysv", "tcp", "tcp", "sysv"};
-    for (enum body body = UCX; body <= AUTO; body++) {
+    static const char *const lanes[] = {"",     "sysv", "tcp", "tcp",
+                                        "sysv", "rdma", "sysv"};
+    for (enum body body = UCX; body <= AUTO_RDMA; body++) {
         struct side side = open_parent(body);
         fill(side.pool, POOL_SIZE, 7);
         struct child child = start_child("receiver", body);
@@ -244,11 +246,11 @@ static void bytes_arrive_in_another_process(void **state)
 static void a_killed_receiver_leaves_no_trace(void **state)
 {
     (void)state;
-    for (enum body body = UCX; body <= AUTO; body++) {
+    for (enum body body = UCX; body <= AUTO_RDMA; body++) {
         struct side side = open_parent(body);
         struct child child = start_child("receiver", body);
         struct transfer_backend_peer *peer = hear_blob(&side, child.from);
-        bool is_mapped = body == UCX || body == AUTO;
+        bool is_mapped = body == UCX || body == AUTO || body == AUTO_RDMA;
         end_child(&child, SIGKILL);
         write_pool(&side, peer, is_mapped ? TRANSFER_DONE : TRANSFER_STOPPED);
         transfer_backend_peer_close(peer);
@@ -284,16 +286,15 @@ static void a_receiver_killed_in_mid_write_stops_it(void **state)
  * hundred more queued behind; another one is served meanwhile, each write of
  * it. Then the first goes on, and all of its come, right. [transfer T58 T82
  * T109] */
-static void a_stopped_receiver_holds_nobody_else_up(void **state)
+static void stop_one_of_two(enum body body)
 {
-    (void)state;
     enum { TIMES = 100, QUEUED = 100 };
     static struct transfer_piece pieces[TIMES], more[QUEUED];
     static struct transfer_write write, queued[QUEUED];
-    struct side side = open_parent(TCP);
+    struct side side = open_parent(body);
     fill(side.pool, POOL_SIZE, 9);
-    struct child slow = start_child("receiver", TCP);
-    struct child fast = start_child("receiver", TCP);
+    struct child slow = start_child("receiver", body);
+    struct child fast = start_child("receiver", body);
     struct transfer_backend_peer *slow_peer = hear_blob(&side, slow.from);
     struct transfer_backend_peer *fast_peer = hear_blob(&side, fast.from);
     write_pool(&side, slow_peer, TRANSFER_DONE);
@@ -319,6 +320,142 @@ static void a_stopped_receiver_holds_nobody_else_up(void **state)
     close_side(&side);
     end_child(&slow, 0);
     end_child(&fast, 0);
+}
+
+static void a_stopped_receiver_holds_nobody_else_up(void **state)
+{
+    (void)state;
+    stop_one_of_two(TCP);
+    stop_one_of_two(RDMA);
+}
+
+/* -------- adapters, over a transport that any host has -------- */
+
+static void turn(struct side *side, int times)
+{
+    for (int i = 0; i < times; i++) {
+        bool is_busy;
+        assert_null(transfer_backend_poll(side->backend, &is_busy));
+    }
+}
+
+/* Of three receivers one is killed in the middle of a write, with another write
+ * queued behind: nobody knows what became of the first, the second was never
+ * handed over. A write to each of the others is under way meanwhile, ends well,
+ * and so do later ones. A new write to the dead one soon comes back, since it has
+ * no endpoint any more. [transfer T55 T57 T109] */
+static void a_receiver_killed_under_an_adapter_leaves_doubt(void **state)
+{
+    (void)state;
+    enum { TIMES = 100, DEAD = 1 };
+    static struct transfer_piece pieces[3][TIMES], more;
+    struct transfer_write writes[3], queued;
+    struct side side = open_parent(RDMA);
+    struct child children[3];
+    struct transfer_backend_peer *peers[3];
+    fill(side.pool, POOL_SIZE, 3);
+    for (int i = 0; i < 3; i++) {
+        children[i] = start_child("receiver", RDMA);
+        peers[i] = hear_blob(&side, children[i].from);
+        write_pool(&side, peers[i], TRANSFER_DONE);
+    }
+    kill(children[DEAD].pid, SIGSTOP);
+    for (int i = 0; i < 3; i++) {
+        start_pool(&side, peers[i], pieces[i], TIMES, &writes[i]);
+    }
+    start_pool(&side, peers[DEAD], &more, 1, &queued);
+    turn(&side, 5);
+    end_child(&children[DEAD], SIGKILL);
+    for (int i = 0; i < 4; i++) {
+        const struct transfer_write *back = turn_until(&side);
+        assert_int_equal(back->outcome, back == &queued ? TRANSFER_STOPPED
+                                        : back == &writes[DEAD]
+                                            ? TRANSFER_IN_DOUBT
+                                            : TRANSFER_DONE);
+    }
+    write_pool(&side, peers[DEAD], TRANSFER_STOPPED);
+    for (int i = 0; i < 3; i++) {
+        if (i != DEAD) {
+            write_pool(&side, peers[i], TRANSFER_DONE);
+            expect_digest(&children[i], &side);
+            end_child(&children[i], 0);
+        }
+        transfer_backend_peer_close(peers[i]);
+    }
+    close_side(&side);
+}
+
+/* The peer is closed under a write that its receiver takes on: what was handed
+ * over is flushed, so nobody touches the pages any more when the write comes
+ * back, STOPPED. The pool is filled anew then, and the receiver's stays as it
+ * is. */
+static void a_write_cut_by_a_close_is_flushed(void **state)
+{
+    (void)state;
+    enum { TIMES = 400 };
+    static struct transfer_piece pieces[TIMES];
+    struct transfer_write write;
+    struct side side = open_parent(RDMA);
+    struct child child = start_child("receiver", RDMA);
+    struct transfer_backend_peer *peer = hear_blob(&side, child.from);
+    memset(side.pool, 7, POOL_SIZE);
+    write_pool(&side, peer, TRANSFER_DONE);
+    start_pool(&side, peer, pieces, TIMES, &write);
+    turn(&side, 2);
+    transfer_backend_peer_close(peer);
+    assert_ptr_equal(turn_until(&side), &write);
+    assert_int_equal(write.outcome, TRANSFER_STOPPED);
+    memset(side.pool, 8, POOL_SIZE);
+    turn(&side, 1000);
+    memset(side.pool, 7, POOL_SIZE); /* what the receiver must have kept */
+    expect_digest(&child, &side);
+    end_child(&child, 0);
+    close_side(&side);
+}
+
+/* The same with a receiver that does not go on: the close gives up after its
+ * time, and what was handed over is in doubt; one that never began is not. */
+static void a_close_does_not_wait_for_a_stopped_receiver(void **state)
+{
+    (void)state;
+    enum { TIMES = 100 };
+    static struct transfer_piece pieces[TIMES], more;
+    struct transfer_write begun, queued;
+    struct side side = open_parent(RDMA);
+    struct child child = start_child("receiver", RDMA);
+    struct transfer_backend_peer *peer = hear_blob(&side, child.from);
+    write_pool(&side, peer, TRANSFER_DONE);
+    kill(child.pid, SIGSTOP);
+    start_pool(&side, peer, pieces, TIMES, &begun);
+    start_pool(&side, peer, &more, 1, &queued);
+    turn(&side, 5);
+    transfer_backend_peer_close(peer);
+    assert_ptr_equal(turn_until(&side), &queued);
+    assert_int_equal(queued.outcome, TRANSFER_STOPPED);
+    assert_ptr_equal(turn_until(&side), &begun);
+    assert_int_equal(begun.outcome, TRANSFER_IN_DOUBT);
+    end_child(&child, SIGKILL);
+    close_side(&side);
+}
+
+/* A receiver that is not there any more when the first write begins: nothing
+ * was handed over, each write comes back STOPPED; and one that restarted is
+ * reached by its new address. */
+static void a_receiver_that_restarts_is_reached_again(void **state)
+{
+    (void)state;
+    struct side side = open_parent(RDMA);
+    fill(side.pool, POOL_SIZE, 5);
+    for (int i = 0; i < 3; i++) {
+        struct child child = start_child("receiver", RDMA);
+        struct transfer_backend_peer *peer = hear_blob(&side, child.from);
+        write_pool(&side, peer, TRANSFER_DONE);
+        expect_digest(&child, &side);
+        end_child(&child, i == 0 ? SIGKILL : 0);
+        transfer_backend_peer_close(peer);
+        turn(&side, 100);
+    }
+    close_side(&side);
 }
 
 /* The sender is killed while it writes: the receiver ends the grant, gives the
@@ -369,8 +506,8 @@ static uint32_t hear_bytes(const struct child *child,
 static void spoilt_blob_of_a_live_process_is_refused(void **state)
 {
     (void)state;
-    static const enum body bodies[] = {UCX, TCP, AUTO};
-    for (int b = 0; b < 3; b++) {
+    static const enum body bodies[] = {UCX, TCP, AUTO, RDMA};
+    for (int b = 0; b < 4; b++) {
         struct side side = open_parent(bodies[b]);
         struct child child = start_child("receiver", bodies[b]);
         uint8_t blob[TRANSFER_BLOB_SIZE_MAX];
@@ -401,8 +538,8 @@ static void spoilt_blob_of_a_live_process_is_refused(void **state)
 static void blob_of_a_dead_process_gets_no_bytes(void **state)
 {
     (void)state;
-    static const enum body bodies[] = {UCX, TCP, AUTO};
-    for (int b = 0; b < 3; b++) {
+    static const enum body bodies[] = {UCX, TCP, AUTO, RDMA};
+    for (int b = 0; b < 4; b++) {
         struct side side = open_parent(bodies[b]);
         struct child child = start_child("receiver", bodies[b]);
         uint8_t blob[TRANSFER_BLOB_SIZE_MAX];
@@ -426,17 +563,21 @@ static void blob_of_a_dead_process_gets_no_bytes(void **state)
 static void ucx_takes_every_setting_without_a_warning(void **state)
 {
     (void)state;
-    char command[4200];
-    snprintf(command, sizeof(command),
-             "'%s' receiver ucx 3>/dev/null </dev/null 2>&1", program);
-    FILE *output = popen(command, "r");
-    char line[256] = "";
-    char *got = fgets(line, sizeof(line), output);
-    pclose(output);
-    if (got != NULL) {
-        fprintf(stderr, "said: %s\n", line);
+    static const char *const bodies[] = {"ucx", "rdma"};
+    for (int i = 0; i < 2; i++) {
+        char command[4200];
+        snprintf(command, sizeof(command),
+                 "'%s' receiver %s 3>/dev/null </dev/null 2>&1", program,
+                 bodies[i]);
+        FILE *output = popen(command, "r");
+        char line[256] = "";
+        char *got = fgets(line, sizeof(line), output);
+        pclose(output);
+        if (got != NULL) {
+            fprintf(stderr, "said: %s\n", line);
+        }
+        assert_null(got);
     }
-    assert_null(got);
 }
 
 /* libucs takes over SIGSEGV and others before main; after create they are ours
@@ -470,6 +611,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_killed_receiver_leaves_no_trace),
         cmocka_unit_test(a_receiver_killed_in_mid_write_stops_it),
         cmocka_unit_test(a_stopped_receiver_holds_nobody_else_up),
+        cmocka_unit_test(a_receiver_killed_under_an_adapter_leaves_doubt),
+        cmocka_unit_test(a_write_cut_by_a_close_is_flushed),
+        cmocka_unit_test(a_close_does_not_wait_for_a_stopped_receiver),
+        cmocka_unit_test(a_receiver_that_restarts_is_reached_again),
         cmocka_unit_test(a_killed_sender_writes_no_more),
         cmocka_unit_test(spoilt_blob_of_a_live_process_is_refused),
         cmocka_unit_test(blob_of_a_dead_process_gets_no_bytes),

@@ -17,12 +17,23 @@
 #include "io/mailbox.h"
 #include "transfer/backend_fault.h"
 #include "transfer/backend_inproc.h"
+#include "transfer/backend_rdma.h"
 #include "transfer/backend_tcp.h"
 #include "transfer/backend_ucx.h"
 #include "transfer/transfer.h"
 
 enum { NODE_PAGE_COUNT = 256, NODE_TOKENS = 8, NODE_REPORT_MAX = 1024 };
-enum node_body { NODE_INPROC, NODE_UCX, NODE_TCP, NODE_BODY_COUNT };
+enum node_body {
+    NODE_INPROC,
+    NODE_UCX,
+    NODE_TCP,
+    /* Over a transport that any host has. It takes its time to connect: not for
+     * cases that count turns, or end before bytes have moved. */
+    NODE_RDMA,
+    NODE_BODY_COUNT,
+    NODE_MOST = NODE_RDMA,
+    NODE_ALL = NODE_BODY_COUNT
+};
 
 struct node_setup {
     enum node_body body;
@@ -84,6 +95,13 @@ static inline struct transfer_backend *node_backend(struct node *node,
             .key = span_of_string("key"),
         };
         node_ok(transfer_backend_tcp_create(&options, &why, &backend), &why);
+    } else if (s->body == NODE_RDMA) {
+        struct transfer_backend_rdma_options options = {
+            .incarnation = s->incarnation,
+            .key = span_of_string("key"),
+            .test_transport = "tcp",
+        };
+        node_ok(transfer_backend_rdma_create(&options, &why, &backend), &why);
     } else {
         struct transfer_backend_ucx_options options = {s->incarnation};
         node_ok(transfer_backend_ucx_create(&options, &why, &backend), &why);

@@ -1,6 +1,7 @@
-/* Hand-offs between two processes over ucx: random pages, a killed sender, a
- * killed receiver, a stopped sender. The other side is this program again,
- * started with fork and exec; it says what it knows on descriptor 3. */
+/* Hand-offs between two processes: over ucx random pages, a killed sender, a
+ * killed receiver, a stopped sender; and a killed sender over an adapter. The
+ * other side is this program again, started with fork and exec; it says what it
+ * knows on descriptor 3. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -17,6 +18,7 @@ enum {
     T = AGREE_TERMINAL,
     F = AGREE_FAILED,
     Q = AGREE_QUIET,
+    U = AGREE_UNSAFE,
     BLOCKS = 48,
     RID = 12
 };
@@ -63,13 +65,15 @@ static void pages_of(uint64_t seed, kv_page_id *pages)
     node_pick(&rng, pages, BLOCKS, 0);
 }
 
-static void open_node(struct node *node, struct io_loop *loop,
-                      uint64_t incarnation)
+static void open_node(struct node *node, enum node_body body,
+                      struct io_loop *loop, uint64_t incarnation)
 {
-    node_open(node, &(struct node_setup){.body = NODE_UCX,
-                                         .loop = loop,
-                                         .incarnation = incarnation,
-                                         .heartbeat_ns = 20 * MS});
+    node_open(node,
+              &(struct node_setup){.body = body,
+                                   .loop = loop,
+                                   .incarnation = incarnation,
+                                   .grace_ns = body == NODE_RDMA ? 200 * MS : 0,
+                                   .heartbeat_ns = 20 * MS});
 }
 
 /* -------- the other process -------- */
@@ -130,7 +134,9 @@ static int run_child(const char *role, const char *endpoint)
     }
     struct node *node = &child_node;
     bool is_receiver = strcmp(role, "receiver") == 0;
-    open_node(node, loop, is_receiver ? 0xc : 0xb);
+    bool is_rdma = strcmp(endpoint, "rdma") == 0;
+    open_node(node, is_rdma ? NODE_RDMA : NODE_UCX, loop,
+              is_receiver ? 0xc : 0xb);
     if (is_receiver) {
         be_receiver(node, endpoint);
     } else {
@@ -180,11 +186,16 @@ struct here {
     struct node node;
 };
 
-static void open_here(struct here *here)
+static void open_here_over(struct here *here, enum node_body body)
 {
     assert_int_equal(io_loop_create(&here->loop), OK);
-    open_node(&here->node, here->loop, 0xa);
+    open_node(&here->node, body, here->loop, 0xa);
     node_fill(&here->node, 9);
+}
+
+static void open_here(struct here *here)
+{
+    open_here_over(here, NODE_UCX);
 }
 
 static void close_here(struct here *here)
@@ -254,6 +265,27 @@ static void killed_sender_is_proof_of_quiet(void **state)
     reap(&child);
     assert_int_equal(segments_of(child.pid), 0);
     close_here(&here);
+}
+
+/* The same over an adapter, which may still write what it was given: we fail at
+ * once and the sender's end proves nothing; no time makes it quiet, and what it
+ * may write to cannot be taken down. [transfer T57 T60 I15] */
+static void killed_sender_over_an_adapter_proves_nothing(void **state)
+{
+    (void)state;
+    static struct here here;
+    open_here_over(&here, NODE_RDMA);
+    struct child child = start("sender", "rdma");
+    kv_page_id pages[BLOCKS];
+    pages_of(2, pages);
+    start_receive(&here, &child, pages);
+    kill(child.pid, SIGKILL);
+    reap(&child);
+    assert_int_equal(node_await(&here.node, 2, U), T | F | U);
+    node_turns(&here.node, 300);
+    assert_int_equal(node_word(&here.node, 2), T | F | U);
+    assert_string_equal(node_last(&here.node, 2)->lane, "rdma");
+    assert_int_equal(transfer_destroy(here.node.transfer), ERR_BUSY);
 }
 
 /* The receiver dies while our write is held: we fail at once, and are quiet
@@ -326,6 +358,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(killed_sender_is_proof_of_quiet),
         cmocka_unit_test(killed_receiver_fails_the_sender),
         cmocka_unit_test(stopped_sender_is_asked_again),
+        cmocka_unit_test(killed_sender_over_an_adapter_proves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

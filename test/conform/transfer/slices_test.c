@@ -493,25 +493,25 @@ static void other_window_is_refused_by_name(enum node_body body)
     close_three(&three);
 }
 
-#define CASES(X)                       \
-    X(slices_arrive_as_the_whole_does) \
-    X(windows_arrive_complete)         \
-    X(mixed_model_of_the_table)        \
-    X(last_slice_does_not_overtake)    \
-    X(missing_block_of_any_life_fails) \
-    X(cancel_between_chunks_ends_both) \
-    X(short_ones_pass_a_long_one)      \
-    X(other_window_is_refused_by_name)
-#define DEFINE(name)                                         \
-    static void test_##name(void **state)                    \
-    {                                                        \
-        (void)state;                                         \
-        for (int body = 0; body < NODE_BODY_COUNT; body++) { \
-            name((enum node_body)body);                      \
-        }                                                    \
+#define CASES(X)                                  \
+    X(slices_arrive_as_the_whole_does, NODE_ALL)  \
+    X(windows_arrive_complete, NODE_ALL)          \
+    X(mixed_model_of_the_table, NODE_ALL)         \
+    X(last_slice_does_not_overtake, NODE_MOST)    \
+    X(missing_block_of_any_life_fails, NODE_MOST) \
+    X(cancel_between_chunks_ends_both, NODE_MOST) \
+    X(short_ones_pass_a_long_one, NODE_MOST)      \
+    X(other_window_is_refused_by_name, NODE_MOST)
+#define DEFINE(name, end)                        \
+    static void test_##name(void **state)        \
+    {                                            \
+        (void)state;                             \
+        for (int body = 0; body < end; body++) { \
+            name((enum node_body)body);          \
+        }                                        \
     }
 CASES(DEFINE)
-#define LIST(name) cmocka_unit_test(test_##name),
+#define LIST(name, end) cmocka_unit_test(test_##name),
 
 int main(void)
 {
