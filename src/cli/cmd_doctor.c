@@ -16,6 +16,7 @@
 #include "io/thread.h"
 #include "node/limits.h"
 #include "transfer/backend_ucx.h"
+#include "transfer/rdma_devices.h"
 
 enum { OPEN_FILES_WANTED = 4096 };
 /* Of queues between workers, for some; the KV pools lie elsewhere. */
@@ -171,6 +172,20 @@ static void check_lane(void)
     transfer_backend_destroy(backend);
 }
 
+/* None is no fault: most hosts have none. */
+static void check_adapters(void)
+{
+    struct buf names;
+    buf_init(&names, 4096);
+    size_t count = rdma_devices_find(&names);
+    if (count == 0) {
+        buf_add_string(&names, "none: KV between hosts moves by TCP, and "
+                               "--backend rdma ends at start");
+    }
+    report(HEALTH_GOOD, "RDMA devices", buf_string(&names), "");
+    buf_finish(&names);
+}
+
 static const struct cli_option OPTIONS[] = {{0}};
 
 const struct cli_syntax cli_doctor_syntax = {
@@ -193,5 +208,6 @@ int cli_doctor(int argc, char **argv)
     check_open_files();
     check_ptrace();
     check_lane();
+    check_adapters();
     return worst == HEALTH_BAD ? CLI_FAILED : CLI_OK;
 }

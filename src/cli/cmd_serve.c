@@ -108,7 +108,7 @@ static const struct cli_option OPTIONS[] = {
     {"disable-overlap-scheduler", 0, "BOOL",
      "decide a turn only after the last one (true)", set},
     {"turn-ms-max", 0, "MS", "longest turn to aim at (100)", set},
-    {"backend", 0, "NAME", "what moves KV: auto, ucx or tcp (auto)", set},
+    {"backend", 0, "NAME", "what moves KV: auto, ucx, tcp or rdma (auto)", set},
     {"data-port", 0, "PORT", "port of tcp for pages (0: any)", set},
     {"kv-transfer-timeout-ms", 0, "MS", "longest hand-off (60000)", set},
     {"request-timeout-ms", 0, "MS", "arrival to first token (180000)", set},

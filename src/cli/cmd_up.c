@@ -129,7 +129,7 @@ static const struct cli_option OPTIONS[] = {
      "GUARANTEED_NO_EVICT, MAX_UTILIZATION or BOUNDED_OVERCOMMIT", set_extra},
     {"event-buffer-max-size", 0, "N",
      "cache events a worker keeps for routers (0: none)", set_extra},
-    {"backend", 0, "NAME", "auto, ucx or tcp (auto)", set_extra},
+    {"backend", 0, "NAME", "auto, ucx, tcp or rdma (auto)", set_extra},
     {"chat-template", 0, "NAME", "chat form, instead of the file's", set_extra},
     {"served-model-name", 0, "NAME", "name that requests use", set_extra},
     {"ops", 0, "BODY", "fast or ref", set_extra},

@@ -114,10 +114,11 @@ static const struct config_field FIELDS[] = {
      .help = "decide a turn only when the one before is computed, not "
              "meanwhile"},
     {"cache_transceiver_config.backend", TEXT_AT(backend),
-     .choices = "DEFAULT|UCX|TCP|auto|ucx|tcp|inproc", .default_text = "auto",
-     .unit = "",
-     .help = "what moves KV: ucx (one host), tcp, auto (ucx, else tcp); the "
-             "same on all workers"},
+     .choices = "DEFAULT|UCX|TCP|auto|ucx|tcp|rdma|inproc",
+     .default_text = "auto", .unit = "",
+     .help = "what moves KV: ucx (one host), tcp, auto (ucx, else tcp), rdma "
+             "(ucx, else the adapters of two hosts, which must have some and "
+             "the internal key); the same on all workers"},
     {"cache_transceiver_config.port", .flag = "data_port", .kind = CONFIG_U32,
      AT(data_port), .max = 65535, .default_text = "0", .unit = "",
      .help = "port of tcp for pages; 0: any free one"},

@@ -61,7 +61,8 @@ struct config_worker {
     bool prefix_wait; /* scheduler_config.prefix_wait: true */
     bool disable_overlap_scheduler; /* true */
     /* cache_transceiver_config.backend: "auto" (DEFAULT: shared memory where it
-     * reaches, else TCP), "ucx", "tcp" or "inproc" */
+     * reaches, else TCP), "ucx", "tcp", "rdma" (shared memory, else RDMA) or
+     * "inproc" */
     char backend[16];
     uint32_t data_port; /* cache_transceiver_config.port; 0: any free one */
     char allowed_peer_hosts[1024]; /* cache_transceiver_config...: all */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "transfer/backend_auto.h"
 #include "transfer/backend_inproc.h"
+#include "transfer/backend_rdma.h"
 #include "transfer/backend_tcp.h"
 #include "transfer/backend_trace.h"
 #include "transfer/backend_ucx.h"
@@ -42,24 +43,40 @@ static enum err open_tcp(const struct config_worker *config,
     return transfer_backend_tcp_create(&options, why, backend_out);
 }
 
+static enum err open_rdma(uint64_t incarnation, struct span key,
+                          struct why *why,
+                          struct transfer_backend **backend_out)
+{
+    struct transfer_backend_rdma_options options = {.incarnation = incarnation,
+                                                    .key = key};
+    return transfer_backend_rdma_create(&options, why, backend_out);
+}
+
 /* Without shared memory a worker still has all the others. */
+static enum err open_near_and(struct transfer_backend *far,
+                              uint64_t incarnation, struct why *why,
+                              struct transfer_backend **backend_out)
+{
+    struct transfer_backend *near = NULL;
+    struct why near_why = {{0}};
+    if (open_ucx(incarnation, &near_why, &near)) {
+        log_warn("worker", "KV moves by %s only: %s",
+                 transfer_backend_name(far), near_why.text);
+        near = NULL;
+    }
+    return transfer_backend_auto_create(near, far, why, backend_out);
+}
+
 static enum err open_auto(const struct config_worker *config,
                           uint64_t incarnation, struct span key,
                           struct why *why,
                           struct transfer_backend **backend_out)
 {
     struct transfer_backend *far = NULL;
-    enum err err = open_tcp(config, incarnation, key, why, &far);
-    if (err) {
-        return err;
-    }
-    struct transfer_backend *near = NULL;
-    struct why near_why = {{0}};
-    if (open_ucx(incarnation, &near_why, &near)) {
-        log_warn("worker", "KV moves by tcp only: %s", near_why.text);
-        near = NULL;
-    }
-    return transfer_backend_auto_create(near, far, why, backend_out);
+    bool is_rdma = strcmp(config->backend, "rdma") == 0;
+    enum err err = is_rdma ? open_rdma(incarnation, key, why, &far)
+                           : open_tcp(config, incarnation, key, why, &far);
+    return err ? err : open_near_and(far, incarnation, why, backend_out);
 }
 
 static enum err open_body(const struct config_worker *config,

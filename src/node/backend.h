@@ -2,7 +2,8 @@
 /* node/backend: what moves a worker's KV, by its config: one body, faults over
  * it where a test or bench asked for them, and the recorder over all.
  *
- *   trace -> [ fault ] -> auto( ucx, tcp ) | ucx | tcp | inproc
+ *   trace -> [ fault ] -> auto( ucx, tcp ) | auto( ucx, rdma ) | ucx | tcp
+ *                         | inproc
  *
  * Opened by the load thread, then the transfer thread's; `print` by any. */
 #include "base/buf.h"

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "node/backend.h"
+#include "transfer/rdma_devices.h"
 
 static void each_name_opens_its_body(void **state)
 {
@@ -52,12 +53,44 @@ static void failures_name_key_and_value(void **state)
     assert_int_equal(config_worker_set(&config, "backend", "RDMA", &why),
                      ERR_INVALID);
     assert_string_equal(why.text, "must be one of DEFAULT|UCX|TCP|auto|ucx|tcp|"
-                                  "inproc, not 'RDMA'");
+                                  "rdma|inproc, not 'RDMA'");
     assert_int_equal(config_worker_set(&config, "backend", "tcp", &why), OK);
     strcpy(config.host, "192.0.2.1");
     assert_int_not_equal(
         node_backend_open(&config, 7, span_of_string(""), &why, &node), OK);
     assert_non_null(strstr(why.text, "cache_transceiver_config.backend tcp: "));
+    node_backend_close(&node);
+}
+
+/* Where the host has no adapter rdma is one error; where it has some it is
+ * shared memory with rdma, never rdma over a transport of another kind; and
+ * never without a key. */
+static void rdma_needs_a_device_and_a_key(void **state)
+{
+    (void)state;
+    struct buf names;
+    buf_init(&names, 4096);
+    bool has_device = rdma_devices_find(&names) > 0;
+    buf_finish(&names);
+    struct config_worker config;
+    struct node_backend node = {0};
+    struct why why = {""};
+    config_worker_init(&config);
+    assert_int_equal(config_worker_set(&config, "backend", "rdma", &why), OK);
+    enum err err =
+        node_backend_open(&config, 7, span_of_string("key"), &why, &node);
+    if (has_device && !err) {
+        assert_string_equal(transfer_backend_name(node.backend), "auto");
+        assert_non_null(
+            strstr(transfer_backend_config(node.backend), "TLS=rc"));
+    } else if (!has_device) {
+        assert_int_equal(err, ERR_UNSUPPORTED);
+        assert_string_equal(why.text, "cache_transceiver_config.backend rdma: "
+                                      "rdma: no RDMA device");
+    }
+    node_backend_close(&node);
+    assert_int_not_equal(
+        node_backend_open(&config, 7, span_of_string(""), &why, &node), OK);
     node_backend_close(&node);
 }
 
@@ -104,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_name_opens_its_body),
         cmocka_unit_test(failures_name_key_and_value),
+        cmocka_unit_test(rdma_needs_a_device_and_a_key),
         cmocka_unit_test(the_switch_corrupts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
