@@ -434,7 +434,9 @@ static enum err open_body(struct rdma_body *body, struct why *why)
               : ucx_open_worker(body->context, UCP_WAKEUP_RX | UCP_WAKEUP_TX,
                                 why, &body->worker, &ucx_fd);
     if (err) {
-        return err;
+        return err == ERR_UNSUPPORTED
+                   ? why_prefix(why, err, "no RDMA device is up")
+                   : err;
     }
     err = io_poller_create(&body->poller);
     /* By edge: it stays readable over what only a peer, or UCX's own thread,

@@ -15,8 +15,9 @@
  * back IN_DOUBT, and both ends keep its pages.
  *
  * A peer's puts in flight are bounded, by number and bytes; those of another
- * peer do not count, so one that hangs holds nobody else up. An endpoint that
- * failed is opened anew by a write a second later or more. */
+ * peer do not count, so one that hangs holds nobody else up. The first write to
+ * a peer opens an endpoint, and the first one a second or more after a failure
+ * another. Of several adapters UCX chooses, or its variable UCX_NET_DEVICES. */
 #include <stdint.h>
 
 #include "transfer/backend.h"

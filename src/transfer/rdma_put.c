@@ -51,9 +51,10 @@ static void give_op(struct rdma_op *op)
     link->in_flight -= op->size;
 }
 
+/* A flush says nothing of a put that had failed before. */
 static enum transfer_outcome outcome_of(const struct rdma_op *op, bool is_ok)
 {
-    if (!is_ok) {
+    if (!is_ok || op->link->has_failed) {
         return op->has_puts ? TRANSFER_IN_DOUBT : TRANSFER_STOPPED;
     }
     return op->is_cut ? TRANSFER_STOPPED : TRANSFER_DONE;

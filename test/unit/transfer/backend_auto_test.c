@@ -1,5 +1,6 @@
 /* transfer/backend_auto: which of two it takes. Near is an inproc hub, which a
- * peer may be in or not, far is tcp. [transfer T87] */
+ * peer may be in or not, far is tcp, or rdma over a transport that any host has.
+ * [transfer T87] */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,23 +12,38 @@
 #include "transfer/backend_auto.h"
 #include "transfer/backend_fault.h"
 #include "transfer/backend_inproc.h"
+#include "transfer/backend_rdma.h"
 #include "transfer/backend_tcp.h"
 
 enum { SIZE = 8192 };
 
 static struct transfer_inproc_hub *hubs[2];
+static bool is_over_rdma;
 
-/* inproc has a pool of its own; tcp adopts it. */
+static struct transfer_backend *make_far(uint64_t incarnation)
+{
+    struct transfer_backend *far;
+    struct transfer_backend_tcp_options tcp = {.incarnation = incarnation,
+                                               .host = "127.0.0.1"};
+    struct transfer_backend_rdma_options rdma = {.incarnation = incarnation,
+                                                 .key = span_of_string("key"),
+                                                 .test_transport = "tcp"};
+    assert_int_equal(is_over_rdma
+                         ? transfer_backend_rdma_create(&rdma, NULL, &far)
+                         : transfer_backend_tcp_create(&tcp, NULL, &far),
+                     OK);
+    return far;
+}
+
+/* inproc has a pool of its own; far adopts it. */
 static struct transfer_backend *make(int hub, uint64_t incarnation)
 {
     struct transfer_backend *near = NULL, *far, *backend;
-    struct transfer_backend_tcp_options options = {.incarnation = incarnation,
-                                                   .host = "127.0.0.1"};
     if (hub >= 0) {
         assert_int_equal(
             transfer_backend_inproc_create(hubs[hub], incarnation, &near), OK);
     }
-    assert_int_equal(transfer_backend_tcp_create(&options, NULL, &far), OK);
+    far = make_far(incarnation);
     assert_int_equal(transfer_backend_auto_create(near, far, NULL, &backend),
                      OK);
     return backend;
@@ -68,9 +84,11 @@ static const char *lane_between(int sender_hub, int receiver_hub)
     }
     assert_int_equal(write.outcome, TRANSFER_DONE);
     assert_memory_equal(source, target, SIZE);
-    bool is_far = strcmp(lane, "tcp") == 0;
-    assert_int_equal(transfer_backend_toucher(receiver, lane),
-                     is_far ? TRANSFER_SELF_COPY : TRANSFER_PEER_MAPPED);
+    enum transfer_toucher toucher = strcmp(lane, "rdma") == 0 ? TRANSFER_NIC
+                                    : strcmp(lane, "tcp") == 0
+                                        ? TRANSFER_SELF_COPY
+                                        : TRANSFER_PEER_MAPPED;
+    assert_int_equal(transfer_backend_toucher(receiver, lane), toucher);
     buf_finish(&blob);
     transfer_backend_peer_close(peer);
     transfer_backend_free(sender, source);
@@ -86,17 +104,39 @@ static const char *lane_between(int sender_hub, int receiver_hub)
 static void near_where_it_reaches_else_far(void **state)
 {
     (void)state;
-    assert_string_equal(lane_between(0, 0), "memory");
-    assert_string_equal(lane_between(0, 1), "tcp"); /* not in sight */
-    assert_string_equal(lane_between(-1, 0), "tcp"); /* none here */
-    assert_string_equal(lane_between(0, -1), "tcp"); /* none there */
-    assert_string_equal(lane_between(-1, -1), "tcp");
+    static const char *const FAR[] = {"tcp", "rdma"};
+    for (int i = 0; i < 2; i++) {
+        is_over_rdma = i == 1;
+        assert_string_equal(lane_between(0, 0), "memory");
+        assert_string_equal(lane_between(0, 1), FAR[i]); /* not in sight */
+        assert_string_equal(lane_between(-1, 0), FAR[i]); /* none here */
+        assert_string_equal(lane_between(0, -1), FAR[i]); /* none there */
+        assert_string_equal(lane_between(-1, -1), FAR[i]);
+    }
+}
+
+/* The text that the hello compares is another one for each far: they cannot
+ * meet. */
+static void another_far_is_another_config(void **state)
+{
+    (void)state;
+    hubs[0] = transfer_inproc_hub_create();
+    is_over_rdma = false;
+    struct transfer_backend *tcp = make(0, 1);
+    is_over_rdma = true;
+    struct transfer_backend *rdma = make(0, 2);
+    assert_string_equal(transfer_backend_config(tcp), "auto 1, tcp 1");
+    assert_non_null(strstr(transfer_backend_config(rdma), "auto 1, rdma 1 "));
+    transfer_backend_destroy(tcp);
+    transfer_backend_destroy(rdma);
+    transfer_inproc_hub_destroy(hubs[0]);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_where_it_reaches_else_far),
+        cmocka_unit_test(another_far_is_another_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
