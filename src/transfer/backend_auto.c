@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "io/poller.h"
 #include "transfer/decorate.h"
+#include "transfer/process.h"
 #include "wire/bytes.h"
 
 enum { BLOB_MAGIC = 0x4f545541, CRC_SIZE = 4 };
@@ -20,6 +21,7 @@ struct body {
     struct io_poller *poller; /* of both descriptors */
     uint32_t turn;
     char config[256];
+    char near_terms[384]; /* what must be alike to go near; "": none here */
 };
 
 static struct body *body_of(const struct transfer_backend *backend)
@@ -94,11 +96,9 @@ static enum err export_pool(struct transfer_backend *backend, void *memory,
 {
     struct body *body = body_of(backend);
     size_t begin = blob_out->size;
-    const char *near_config =
-        body->near == NULL ? "" : transfer_backend_config(body->near);
     wire_write_u32(blob_out, BLOB_MAGIC);
-    wire_write_u16(blob_out, (uint16_t)strlen(near_config));
-    buf_add_string(blob_out, near_config);
+    wire_write_u16(blob_out, (uint16_t)strlen(body->near_terms));
+    buf_add_string(blob_out, body->near_terms);
     enum err err = add_part(body->near, memory, size, why, blob_out);
     err = err ? err : add_part(body->far, memory, size, why, blob_out);
     if (!err && !buf_error(blob_out)) {
@@ -112,7 +112,7 @@ static enum err export_pool(struct transfer_backend *backend, void *memory,
 /* -------- which of them -------- */
 
 struct parts {
-    struct span near_config, near, far;
+    struct span near_terms, near, far;
 };
 
 static enum err read_blob(struct span blob, struct why *why,
@@ -121,7 +121,7 @@ static enum err read_blob(struct span blob, struct why *why,
     struct wire_reader reader = wire_reader_of(blob);
     uint32_t magic = wire_read_u32(&reader);
     struct parts parts;
-    parts.near_config = wire_read_span(&reader, wire_read_u16(&reader));
+    parts.near_terms = wire_read_span(&reader, wire_read_u16(&reader));
     parts.near = wire_read_span(&reader, wire_read_u32(&reader));
     parts.far = wire_read_span(&reader, wire_read_u32(&reader));
     uint32_t crc = wire_read_u32(&reader);
@@ -141,11 +141,11 @@ static enum err open_near(struct body *body, const struct parts *parts,
         return why_say(why, ERR_UNSUPPORTED, "no shared memory %s",
                        body->near == NULL ? "here" : "at the peer");
     }
-    const char *ours = transfer_backend_config(body->near);
-    if (!span_equals_string(parts->near_config, ours)) {
+    if (body->near_terms[0] == 0 ||
+        !span_equals_string(parts->near_terms, body->near_terms)) {
         return why_say(why, ERR_UNSUPPORTED, "'%s' here, '%.*s' at the peer",
-                       ours, (int)parts->near_config.size,
-                       (const char *)parts->near_config.data);
+                       body->near_terms, (int)parts->near_terms.size,
+                       (const char *)parts->near_terms.data);
     }
     return transfer_backend_peer_open(body->near, parts->near, pool_size, why,
                                       inner_out);
@@ -291,6 +291,18 @@ static enum err watch(struct body *body, struct transfer_backend *part)
     return part_fd < 0 ? OK : io_poller_add(body->poller, part_fd, false, part);
 }
 
+/* Where processes see each other's memory but not each other (containers that
+ * share IPC and not PIDs), nobody could prove that a writer is dead: the pages it
+ * was writing would be kept for good. So both go far. */
+static void set_near_terms(struct body *body)
+{
+    struct transfer_identity identity = {.host = ""};
+    if (body->near != NULL && transfer_identity_read(NULL, &identity) == OK) {
+        snprintf(body->near_terms, sizeof(body->near_terms), "%s on %s",
+                 transfer_backend_config(body->near), identity.host);
+    }
+}
+
 enum err transfer_backend_auto_create(struct transfer_backend *near,
                                       struct transfer_backend *far,
                                       struct why *why,
@@ -302,6 +314,7 @@ enum err transfer_backend_auto_create(struct transfer_backend *near,
     body->far = far;
     snprintf(body->config, sizeof(body->config), "auto 1, %s",
              transfer_backend_config(far));
+    set_near_terms(body);
     enum err err = io_poller_create(&body->poller);
     err = err ? err : watch(body, near);
     err = err ? err : watch(body, far);

@@ -2,9 +2,10 @@
 /* transfer/backend_auto: two backends as one, the near one for peers whose
  * memory it reaches, the far one for all others.
  *
- *   blob  u32 magic, u16 size and text of near's config, u32 size and near's
+ *   blob  u32 magic, u16 size and text of near's terms, u32 size and near's
  *         blob, u32 size and far's blob, u32 crc32c of these
- *   peer_open: near, if both have it with the same config; else far
+ *   peer_open: near, if both have it with the same terms, near's config on a
+ *              host with one table of processes; else far
  *
  * One pool serves both: near's memory, adopted by far. What a lane is called,
  * and who writes on it, is its backend's. */
