@@ -12,6 +12,19 @@
 
 enum { PRINTED_MAX = 64 };
 
+static bool is_rdma(const struct config_worker *config)
+{
+    return strcmp(config->backend, "rdma") == 0;
+}
+
+static enum err name_key(const struct config_worker *config, enum err err,
+                         struct why *why)
+{
+    return err ? why_prefix(why, err, "cache_transceiver_config.backend %s",
+                            config->backend)
+               : OK;
+}
+
 /* Peers of this process only: itself. One mixed worker needs no more. */
 static enum err open_inproc(struct node_backend *node, uint64_t incarnation,
                             struct why *why)
@@ -73,9 +86,9 @@ static enum err open_auto(const struct config_worker *config,
                           struct transfer_backend **backend_out)
 {
     struct transfer_backend *far = NULL;
-    bool is_rdma = strcmp(config->backend, "rdma") == 0;
-    enum err err = is_rdma ? open_rdma(incarnation, key, why, &far)
-                           : open_tcp(config, incarnation, key, why, &far);
+    enum err err = is_rdma(config)
+                       ? open_rdma(incarnation, key, why, &far)
+                       : open_tcp(config, incarnation, key, why, &far);
     return err ? err : open_near_and(far, incarnation, why, backend_out);
 }
 
@@ -94,9 +107,13 @@ static enum err open_body(const struct config_worker *config,
     } else {
         err = open_auto(config, incarnation, key, why, &node->backend);
     }
-    return err ? why_prefix(why, err, "cache_transceiver_config.backend %s",
-                            name)
-               : OK;
+    return name_key(config, err, why);
+}
+
+enum err node_backend_check(const struct config_worker *config, struct why *why)
+{
+    return name_key(
+        config, is_rdma(config) ? transfer_backend_rdma_look(why) : OK, why);
 }
 
 /* Never by accident: only when the config says so, and then loudly. */

@@ -23,6 +23,9 @@ struct node_backend {
     struct transfer_fault fault;
 };
 
+/* Before anything is loaded: what this host cannot give, named as by open. */
+MUST_USE enum err node_backend_check(const struct config_worker *config,
+                                     struct why *why);
 /* `key`: of all instances; may be empty. Names the key of the config that
  * cannot be. */
 MUST_USE enum err node_backend_open(const struct config_worker *config,

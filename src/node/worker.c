@@ -323,7 +323,8 @@ static void on_signal(void *context)
 
 static enum err open_ports(struct worker *worker, struct why *why)
 {
-    enum err code = node_ports_check(worker->config, why);
+    enum err code = node_backend_check(worker->config, why);
+    code = code ? code : node_ports_check(worker->config, why);
     if (code != OK) {
         return code;
     }

@@ -416,8 +416,8 @@ static enum err set_options(struct rdma_body *body,
     return OK;
 }
 
-/* Without one UCX would say so too, at length and to standard output. */
-static enum err need_device(struct why *why)
+/* UCX would say so too, at length and to standard output. */
+enum err transfer_backend_rdma_look(struct why *why)
 {
     struct buf names;
     buf_init(&names, 4096);
@@ -452,7 +452,8 @@ enum err transfer_backend_rdma_create(
     CHECK(options->incarnation != 0);
     struct rdma_body *body = mem_new(sizeof(*body));
     transfer_backend_init(&body->base, &ops);
-    enum err err = options->test_transport == NULL ? need_device(why) : OK;
+    enum err err =
+        options->test_transport == NULL ? transfer_backend_rdma_look(why) : OK;
     err = err ? err : set_options(body, options, why);
     err = err ? err : open_body(body, why);
     if (err) {

@@ -10,8 +10,9 @@
  *   the source is no longer read. DONE is that and nothing less; a write that
  *   its peer's close cut short is flushed too, and then is STOPPED.
  * - No put of the write was ever handed to UCX: STOPPED.
- * What does not: an error, a closed endpoint, the end of the peer's process or
- * of ours, time. A put that may be on its way then may land; such a write comes
+ * What does not: an error, a closed endpoint (UCX does not say whether a forced
+ * close got as far as to flush the queue, so it is no E6), the end of the peer's
+ * process or of ours, time. A put that may be on its way then may land; such a write comes
  * back IN_DOUBT, and both ends keep its pages.
  *
  * A peer's puts in flight are bounded, by number and bytes; those of another
@@ -35,6 +36,9 @@ struct transfer_backend_rdma_options {
     uint64_t drain_ns; /* 0: 2 s for puts under way when their peer is closed;
                           then they come back IN_DOUBT */
 };
+/* Without opening one: ERR_UNSUPPORTED, "no RDMA device". */
+MUST_USE enum err transfer_backend_rdma_look(struct why *why);
+
 /* After fork, never before; of signals see ucx_open.h. ERR_UNSUPPORTED: "no RDMA
  * device"; ERR_INVALID: no key; ERR_IO. */
 MUST_USE enum err transfer_backend_rdma_create(

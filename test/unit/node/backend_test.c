@@ -77,6 +77,8 @@ static void rdma_needs_a_device_and_a_key(void **state)
     struct why why = {""};
     config_worker_init(&config);
     assert_int_equal(config_worker_set(&config, "backend", "rdma", &why), OK);
+    assert_int_equal(node_backend_check(&config, &why),
+                     has_device ? OK : ERR_UNSUPPORTED);
     enum err err =
         node_backend_open(&config, 7, span_of_string("key"), &why, &node);
     if (has_device && !err) {
@@ -88,6 +90,9 @@ static void rdma_needs_a_device_and_a_key(void **state)
         assert_string_equal(why.text, "cache_transceiver_config.backend rdma: "
                                       "rdma: no RDMA device");
     }
+    config_worker_init(&config);
+    assert_int_equal(node_backend_check(&config, &why), OK);
+    assert_int_equal(config_worker_set(&config, "backend", "rdma", &why), OK);
     node_backend_close(&node);
     assert_int_not_equal(
         node_backend_open(&config, 7, span_of_string(""), &why, &node), OK);
