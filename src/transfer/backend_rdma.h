@@ -12,12 +12,12 @@
  * - No put of the write was ever handed to UCX: STOPPED.
  * What does not: an error, a closed endpoint (UCX does not say whether a forced
  * close got as far as to flush the queue, so it is no E6), the end of the peer's
- * process or of ours, time. A put that may be on its way then may land; such a write comes
- * back IN_DOUBT, and both ends keep its pages.
+ * process or of ours, time. A put that may be on its way then may land; such a
+ * write comes back IN_DOUBT, and both ends keep its pages.
  *
  * A peer's puts in flight are bounded, by number and bytes; those of another
  * peer do not count, so one that hangs holds nobody else up. The first write to
- * a peer opens an endpoint, and the first one a second or more after a failure
+ * a peer opens an endpoint, and the first one three seconds after a failure
  * another. Of several adapters UCX chooses, or its variable UCX_NET_DEVICES. */
 #include <stdint.h>
 

@@ -27,8 +27,10 @@ enum {
     RDMA_SECRET_SIZE_MAX = 4096
 };
 
-/* No new endpoint to a peer so soon after one. */
-static const uint64_t RDMA_RETRY_NS = 1000000000u;
+/* No new endpoint to a peer so soon after one: the peer has to notice the end of
+ * that one first, which takes UCX up to two intervals of its keepalive. To one
+ * that has not the new endpoint never connects. */
+static const uint64_t RDMA_RETRY_NS = 3000000000u;
 
 enum rdma_state {
     RDMA_CONNECTING, /* a read of the pool shows when the peer is there */

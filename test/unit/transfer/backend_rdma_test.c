@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -58,6 +59,19 @@ static void await(struct transfer_write *write, enum transfer_outcome outcome)
     assert_int_equal(write->outcome, outcome);
 }
 
+static void open_peer(void)
+{
+    struct why why = {{0}};
+    struct buf blob;
+    buf_init(&blob, TRANSFER_BLOB_SIZE_MAX);
+    assert_int_equal(
+        transfer_backend_export(receiver, target, POOL, &why, &blob), OK);
+    assert_int_equal(
+        transfer_backend_peer_open(sender, buf_span(&blob), POOL, &why, &peer),
+        OK);
+    buf_finish(&blob);
+}
+
 /* The target is memory of the test's, adopted. */
 static int set_up(void **state)
 {
@@ -70,14 +84,7 @@ static int set_up(void **state)
     source = memory;
     target = mem_try_aligned(4096, POOL);
     assert_int_equal(transfer_backend_adopt(receiver, target, POOL, &why), OK);
-    struct buf blob;
-    buf_init(&blob, TRANSFER_BLOB_SIZE_MAX);
-    assert_int_equal(
-        transfer_backend_export(receiver, target, POOL, &why, &blob), OK);
-    assert_int_equal(
-        transfer_backend_peer_open(sender, buf_span(&blob), POOL, &why, &peer),
-        OK);
-    buf_finish(&blob);
+    open_peer();
     struct transfer_write empty = {.peer = peer};
     transfer_backend_write(sender, &empty);
     await(&empty, TRANSFER_DONE);
@@ -198,6 +205,60 @@ static void what_is_in_flight_is_bounded(void **state)
     }
 }
 
+/* An endpoint fails under a write that has begun and one that has not: doubt
+ * and none. A write right after it finds no endpoint; in time another is made, to
+ * the same address, and all ends well. [transfer T86] */
+static void a_failed_endpoint_is_opened_anew(void **state)
+{
+    (void)state;
+    struct transfer_piece pieces[2] = {{0, 0, POOL, 0}, {0, 0, 4096, 0}};
+    struct transfer_write writes[2] = {
+        {.peer = peer, .pieces = &pieces[0], .piece_count = 1},
+        {.peer = peer, .pieces = &pieces[1], .piece_count = 1}};
+    memset(source, 31, POOL);
+    transfer_backend_write(sender, &writes[0]);
+    transfer_backend_write(sender, &writes[1]);
+    assert_null(turn(2, true));
+    ((struct rdma_peer *)peer)->link->has_failed = true;
+    await(&writes[0], TRANSFER_IN_DOUBT);
+    await(&writes[1], TRANSFER_STOPPED);
+    transfer_backend_write(sender, &writes[0]);
+    await(&writes[0], TRANSFER_STOPPED);
+    for (int i = 0; i < 2000 && writes[0].outcome != TRANSFER_DONE; i++) {
+        usleep(10000);
+        assert_null(turn(1, true));
+        transfer_backend_write(sender, &writes[0]);
+        while (turn(1, true) == NULL) {
+        }
+    }
+    assert_int_equal(writes[0].outcome, TRANSFER_DONE);
+    assert_memory_equal(source, target, POOL);
+}
+
+/* A peer that is closed and opened at once, as by a control connection that broke
+ * and came again, is written to as before; twice at the same time too. */
+static void a_closed_peer_is_opened_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        struct transfer_piece piece = {0, 0, MIB, 0};
+        struct transfer_write write = {.pieces = &piece, .piece_count = 1};
+        struct transfer_backend_peer *before = peer;
+        if (i % 2 == 0) {
+            transfer_backend_peer_close(before);
+        }
+        open_peer();
+        memset(source, i + 1, MIB);
+        write.peer = peer;
+        transfer_backend_write(sender, &write);
+        await(&write, TRANSFER_DONE);
+        assert_memory_equal(source, target, MIB);
+        if (i % 2 == 1) {
+            transfer_backend_peer_close(before);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +269,10 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_in_flight_is_bounded, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_closed_peer_is_opened_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_endpoint_is_opened_anew,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
