@@ -100,6 +100,7 @@ static enum err peer_open(struct transfer_backend *backend, struct span blob,
     }
     struct cluster_peer *peer = mem_new(sizeof(*peer));
     peer->base.backend = backend;
+    peer->base.owner = incarnation;
     peer->memory = memory;
     memory->maps++;
     *peer_out = &peer->base;

@@ -102,6 +102,11 @@ enum err transfer_backend_peer_open(struct transfer_backend *backend,
     return backend->ops->peer_open(backend, blob, pool_size, why, peer_out);
 }
 
+uint64_t transfer_backend_peer_owner(const struct transfer_backend_peer *peer)
+{
+    return peer->owner;
+}
+
 void transfer_backend_peer_close(struct transfer_backend_peer *peer)
 {
     peer->backend->ops->peer_close(peer);

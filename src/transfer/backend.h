@@ -127,6 +127,7 @@ struct transfer_backend {
 };
 struct transfer_backend_peer {
     struct transfer_backend *backend;
+    uint64_t owner; /* the incarnation whose pool it is, as its blob says */
 };
 
 /* For bodies: CHECKs that the table holds what its capability bits say. */
@@ -172,6 +173,8 @@ MUST_USE enum err transfer_backend_peer_open(
  * IN_DOUBT. The peer is gone when the last one did, at once if there is none.
  * Never a new write to it. */
 void transfer_backend_peer_close(struct transfer_backend_peer *peer);
+/* Whose pool it is: not more than the blob says, so a hello compares it. */
+uint64_t transfer_backend_peer_owner(const struct transfer_backend_peer *peer);
 /* "sysv", "posix", "memory", "tcp", "rdma": static text. */
 const char *transfer_backend_peer_lane(
     const struct transfer_backend_peer *peer);

@@ -147,6 +147,7 @@ static enum err peer_open(struct transfer_backend *backend, struct span blob,
     }
     struct fault_peer *peer = mem_new(sizeof(*peer));
     peer->base.backend = backend;
+    peer->base.owner = next->owner;
     peer->next = next;
     *peer_out = &peer->base;
     return OK;

@@ -165,6 +165,7 @@ static enum err peer_open(struct transfer_backend *backend, struct span blob,
     }
     struct peer *peer = mem_new(sizeof(*peer));
     peer->base.backend = backend;
+    peer->base.owner = incarnation;
     peer->incarnation = incarnation;
     peer->pool_size = pool_size;
     body->peer_count++;

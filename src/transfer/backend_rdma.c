@@ -189,6 +189,7 @@ static enum err peer_open(struct transfer_backend *backend, struct span bytes,
         free_peer(peer);
         return why_prefix(why, err, "rdma");
     }
+    peer->base.owner = peer->where.incarnation;
     body->peers[body->peer_count++] = peer;
     *peer_out = &peer->base;
     return OK;

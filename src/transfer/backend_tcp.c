@@ -145,6 +145,7 @@ static enum err peer_open(struct transfer_backend *backend, struct span bytes,
     }
     struct tcp_peer *peer = mem_new(sizeof(*peer));
     peer->base.backend = backend;
+    peer->base.owner = blob.incarnation;
     peer->where = blob;
     peer->pool_size = pool_size;
     err = tcp_dial_start(body, peer, why);

@@ -268,6 +268,7 @@ static enum err peer_open(struct transfer_backend *backend, struct span bytes,
         return err;
     }
     peer->base.backend = backend;
+    peer->base.owner = blob.incarnation;
     peer->pool_size = pool_size;
     body->peers[body->peer_count++] = peer;
     *peer_out = &peer->base;

@@ -133,6 +133,25 @@ static void register_peer(struct link *link, const struct wire_rank_info *info)
     control_move(link, PEER_REGISTER);
 }
 
+/* Pages are written for who greeted, so they must be its own. */
+static enum err open_pool(struct link *link, const struct wire_rank_info *info,
+                          struct why *why)
+{
+    struct transfer_backend_peer *peer;
+    enum err err = transfer_backend_peer_open(link->control->options.backend,
+                                              info->backend_blob,
+                                              info->memory_bytes, why, &peer);
+    if (err) {
+        return err;
+    }
+    if (transfer_backend_peer_owner(peer) != info->incarnation) {
+        transfer_backend_peer_close(peer);
+        return why_say(why, ERR_DENIED, "backend_blob: the pool of another");
+    }
+    link->backend_peer = peer;
+    return OK;
+}
+
 /* A receiver says who it is. */
 static void on_register(struct link *link, struct span body)
 {
@@ -143,13 +162,8 @@ static void on_register(struct link *link, struct span body)
     if (info.endpoint[0] != 0) {
         snprintf(link->endpoint, sizeof(link->endpoint), "%s", info.endpoint);
     }
-    if (!err) {
-        err = transfer_backend_peer_open(control->options.backend,
-                                         info.backend_blob, info.memory_bytes,
-                                         &why, &link->backend_peer);
-    }
+    err = err ? err : open_pool(link, &info, &why);
     if (err) {
-        link->backend_peer = NULL;
         refuse(link, &why);
         return;
     }

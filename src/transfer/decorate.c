@@ -15,6 +15,7 @@ struct transfer_backend_peer *transfer_inner_peer_create(
 {
     struct transfer_inner_peer *peer = mem_new(sizeof(*peer));
     peer->base.backend = backend;
+    peer->base.owner = inner->owner;
     peer->inner = inner;
     return &peer->base;
 }

@@ -52,14 +52,15 @@ static void frames_out_of_turn_end_the_link(void **state)
     }
 }
 
-/* A hello that differs, whose pool cannot be mapped, or of another than whoever
- * greeted, is answered with the
- * field before the connection ends. */
+/* A hello that differs, whose pool cannot be mapped or is somebody else's, or of
+ * another than whoever greeted, is answered with the field before the connection
+ * ends. */
 static void bad_hellos_are_refused_by_name(void **state)
 {
     (void)state;
-    static const char *const words[] = {"", "head_dim", "incarnation"};
-    for (int fault = 0; fault < 3; fault++) {
+    static const char *const words[] = {"", "head_dim", "incarnation",
+                                        "the pool of another"};
+    for (int fault = 0; fault < 4; fault++) {
         struct bench bench;
         struct why why = {0};
         open_bench(&bench);
@@ -68,8 +69,15 @@ static void bad_hellos_are_refused_by_name(void **state)
             buf_add_string(&bench.peer.blob, "nobody's memory");
         } else if (fault == 1) {
             bench.peer.info.groups[0].head_dim = 77;
-        } else {
+        } else if (fault == 2) {
             bench.peer.info.incarnation = PEER + 1;
+        } else {
+            buf_reset(&bench.peer.blob);
+            assert_int_equal(transfer_backend_export(bench.backend,
+                                                     bench.options.memory,
+                                                     bench.options.memory_size,
+                                                     &why, &bench.peer.blob),
+                             OK);
         }
         say_hello(&bench);
         assert_int_equal(answer(&bench, &why), WIRE_REFUSED);
