@@ -68,6 +68,8 @@ static void build_front(const struct up_child *child, struct up_arguments *list)
     add(list, "baton");
     add(list, "route");
     add_fd(list, "--config", child->up->config_fd);
+    /* Started again, it is where clients know it. */
+    add_number(list, "--port", child->port);
     add_common(list, child);
 }
 

@@ -33,6 +33,20 @@ async function load(port, stopAt, results) {
   }));
 }
 
+// On a free port too: its clients know the one it had.
+test('kill -9 of the front end: it comes back on its port', async () => {
+  const cluster = await up(['--threads', '1']);
+  try {
+    const pid = workerPid(cluster, 'front');
+    process.kill(pid, 'SIGKILL');
+    await until('a new front end', () => { const now = workerPid(cluster, 'front'); return now && now !== pid; }, 15000);
+    await until('it answers', async () => { try { return (await get(cluster.port, '/health')).status === 200; } catch { return false; } }, 15000);
+    assert.equal((await post(cluster.port, '/v1/completions', { model: 'demo', prompt: 'And', max_tokens: 2 })).status, 200);
+  } finally {
+    await cluster.stop();
+  }
+});
+
 for (const victim of ['context-0', 'generation-0']) {
   test(`kill -9 of ${victim} under load`, async () => {
     const cluster = await up(['--threads', '2']);
