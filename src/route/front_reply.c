@@ -85,10 +85,13 @@ void front_reply_error(struct route_front *front,
     if (param == NULL && (status == 400 || status == 404)) {
         param = find_param(message, field);
     }
+    /* The word that clients look for, as a worker has it. */
+    bool is_model =
+        status == 404 && param != NULL && strcmp(param, "model") == 0;
     buf_init(&body, 65536);
     api_error_body(status,
                    type == NULL ? api_error_type_of_status(status) : type,
-                   message, param, NULL, &body);
+                   message, param, is_model ? "model_not_found" : NULL, &body);
     front_reply(front, exchange, status, "application/json", buf_span(&body));
     buf_finish(&body);
 }

@@ -124,7 +124,7 @@ test('the first token appears exactly once', async () => {
 });
 
 test('errors carry status, type and the field', async () => {
-  await assert.rejects(client.completions.create({ model: 'nobody', prompt: 'x' }), (e) => e.status === 404);
+  await assert.rejects(client.completions.create({ model: 'nobody', prompt: 'x' }), (e) => e.status === 404 && e.code === 'model_not_found');
   await assert.rejects(client.completions.create({ model, prompt: 'x', temperature: -1 }), (e) => e.status === 400 && /temperature/.test(e.message));
   await assert.rejects(client.completions.create({ model, prompt: 'x', unheard_of: 1 }), (e) => e.status === 400 && /unheard_of/.test(e.message));
   await assert.rejects(client.completions.create({ model, prompt: 'word '.repeat(3000) }), (e) => e.status === 400 && /token/.test(e.message));
