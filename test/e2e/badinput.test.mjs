@@ -283,7 +283,7 @@ async function peerLine(port, child, parts, options) {
   const { how, bytes } = await raw(port, parts, { quiet: 800, ...options });
   if (how === 'open') await until('its end is told', () => /connection ended|dropped/.test(child.errors.slice(at)), 3000).catch(() => {});
   await sleep(50);
-  const said = child.errors.slice(at).split('\n').map((l) => l.match(/transfer: (?:(?:peer|stranger) \S+ )?(.*)$/)?.[1]).filter(Boolean);
+  const said = child.errors.slice(at).split('\n').map((l) => l.match(/transfer: (?:(?:peer|stranger) \S+ )?(.*)$/)?.[1]).filter((l) => l && !/^(a peer is reached|data connection to)/.test(l));
   const types = wire.readFrames(bytes).map(({ type, body }) => `${wire.TYPES[type]}${type === wire.KV_RESULT ? ` code ${body[25]} reason ${body[44]}` : ''}`);
   // Heartbeats come when they come; a greeting is answered first.
   const answered = types.filter((type) => type !== 'HEARTBEAT' && type !== 'GREETED').join(' + ');
@@ -306,11 +306,11 @@ test('receivers that send garbage', async () => {
   const port = Number(endpoint.split(':').at(-1));
   const target = BigInt((await get(context.port, '/server_info')).json.incarnation);
   for (const [name, make, options] of strangers) {
-    golden.add(`${name}, ungreeted`, await peerLine(port, context.child, make({ ...hello, incarnation: 99n }, target, KEY), options));
+    golden.add(`${name}, ungreeted`, await peerLine(port, context.child, make(wire.as(hello, 99n), target, KEY), options));
     await probe(name);
   }
   for (const [name, make, options] of peers) {
-    const parts = [wire.greet(KEY, 99n), wire.proofOf(KEY, 99n), ...make({ ...hello, incarnation: 99n }, target, KEY)];
+    const parts = [wire.greet(KEY, 99n), wire.proofOf(KEY, 99n), ...make(wire.as(hello, 99n), target, KEY)];
     golden.add(name, await peerLine(port, context.child, parts, options));
     await probe(name);
   }
@@ -318,7 +318,7 @@ test('receivers that send garbage', async () => {
   // silent: so many are kept, the rest is refused, others' requests still wait in
   // their places, and it is let go after 10 s.
   const asked = Array.from({ length: 1000 }, (_, i) => nothing(5000000 + i));
-  const flood = peerLine(port, context.child, [wire.greet(KEY, 99n), wire.proofOf(KEY, 99n), wire.frame(wire.REGISTER, wire.pack({ ...hello, incarnation: 99n }), { source: 99n }), 150,
+  const flood = peerLine(port, context.child, [wire.greet(KEY, 99n), wire.proofOf(KEY, 99n), wire.frame(wire.REGISTER, wire.pack(wire.as(hello, 99n)), { source: 99n }), 150,
     ...asked.map(({ rid, body }) => wire.frame(wire.REQUEST_DATA, body, { source: 99n, target, rid, attempt: 1 }))], { quiet: 15000 });
   await until('the rest is refused', () => /rid 5000999 cannot/.test(context.child.errors));
   const eager = await route([context.port], [generation.port], ['--schedule-style', 'generation_first'], { yaml: `internal_request_auth_key: ${KEY}\n` });

@@ -64,6 +64,20 @@ function prove(key, label, opener, server, openerNonce, serverNonce) {
 }
 const NONCE = Buffer.alloc(32, 7);
 const flag = (key) => Buffer.from([key ? 1 : 0]);
+// What a worker says of itself, as another one would: without shared memory, and
+// the address of its pool for TCP is its own (src/transfer/backend_auto, tcp_wire).
+export function as(info, incarnation) {
+  const blob = info.backend_blob;
+  const near = 6 + blob.readUInt16LE(4);
+  const far = near + 4 + blob.readUInt32LE(near);
+  const pool = Buffer.from(blob.subarray(far + 4, -4));
+  pool.writeBigUInt64LE(incarnation, 6);
+  pool.writeUInt32LE(crc32c(pool.subarray(0, -4)), pool.length - 4);
+  const own = Buffer.concat([blob.subarray(0, near), Buffer.alloc(4), blob.subarray(far, far + 4), pool, Buffer.alloc(4)]);
+  own.writeUInt32LE(crc32c(own.subarray(0, -4)), own.length - 4);
+  return { ...info, incarnation, backend_blob: own };
+}
+
 export const greet = (key, opener) => frame(GREET, Buffer.concat([flag(key), NONCE]), { source: opener });
 // The proof that follows it, from the bytes that were answered.
 export const proofOf = (key, opener) => (bytes) => {
