@@ -100,8 +100,9 @@ static const struct config_field FIELDS[] = {
     {"scheduler_config.capacity_scheduler_policy", .flag = "capacity_policy",
      .kind = CONFIG_CHOICE, AT(policy),
      .choices = "GUARANTEED_NO_EVICT|MAX_UTILIZATION|BOUNDED_OVERCOMMIT",
-     .default_text = "GUARANTEED_NO_EVICT", .unit = "",
-     .help = "pages set aside: to each request's end, none, or a share"},
+     .default_text = "BOUNDED_OVERCOMMIT", .unit = "",
+     .help = "pages set aside: to each request's end, none, or as many as "
+             "answers have been needing"},
     {"scheduler_config.shortest_first", .kind = CONFIG_BOOL, AT(shortest_first),
      .default_text = "true", .unit = "",
      .help = "of waiting prompts the one with least to compute; else by "

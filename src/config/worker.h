@@ -55,7 +55,7 @@ struct config_worker {
     uint32_t chunk_tokens; /* max_num_tokens; 0: adapts. Tokens a turn */
     uint32_t queue_limit; /* waiting requests: 1024 */
     uint32_t turn_ms_max; /* 100 */
-    /* scheduler_config.capacity_scheduler_policy: GUARANTEED_NO_EVICT */
+    /* scheduler_config.capacity_scheduler_policy: BOUNDED_OVERCOMMIT */
     enum config_policy policy;
     bool shortest_first; /* scheduler_config.shortest_first: true */
     bool prefix_wait; /* scheduler_config.prefix_wait: true */

@@ -14,6 +14,7 @@
 
 enum {
     CHUNK_UNIT = 16,
+    ANSWER_TOKENS = 512, /* an answer's, before any has ended */
     SCORE_ROW_MAX = 64,
     REPORTS_A_SESSION = 4,
     RETRY_NS = 1000000,
@@ -319,6 +320,7 @@ static enum err create_core(struct engine *engine, struct why *why)
         .offload_priority_min = options->offload_priority_min,
         .cache_event_max = options->cache_event_max,
         .policy = options->policy,
+        .answer_tokens = ANSWER_TOKENS,
         .is_shortest_first = options->is_shortest_first,
         .enable_prefix_waits = options->enable_prefix_waits,
         .score_row_max = SCORE_ROW_MAX,

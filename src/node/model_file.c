@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "io/populate.h"
 #include "io/thread.h"
 
@@ -129,6 +130,10 @@ static enum err open_model(const struct config_worker *config, struct why *why,
     /* The pool holds less than the file's context: the model's tables need no
      * more than that. The weights stay where they are mapped. */
     if (code == OK && file->limits.max_seq < context) {
+        log_warn("worker",
+                 "max_seq_len is %u, not the model's %u: the KV pool holds no "
+                 "more (`kv_cache_config.max_tokens`, memory)",
+                 file->limits.max_seq, context);
         file->model->ops->destroy(file->model);
         file->model = NULL;
         options.context_max = file->limits.max_seq;

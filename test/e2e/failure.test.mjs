@@ -122,7 +122,7 @@ test('a context request that nobody pulls gives its pages back', async () => {
 test('a hand-off that waited longer than its sender keeps it is answered all the same', async () => {
   const { generate, route, serve } = await import('./lib/cluster.mjs');
   const options = ['--strict-internal-auth', 'false', '--threads', '1', '--kv-transfer-timeout-ms', '60'];
-  const [context, generation] = await Promise.all([serve(['--role', 'context', ...options]), serve(['--role', 'generation', '--max-seq', '1024', '--kv-tokens', '1024', ...options])]);
+  const [context, generation] = await Promise.all([serve(['--role', 'context', ...options]), serve(['--role', 'generation', '--max-seq', '1024', '--kv-tokens', '1024', '--capacity-policy', 'GUARANTEED_NO_EVICT', ...options])]);
   const front = await route([context.port], [generation.port]);
   try {
     const prompts = ['In the beginning', 'And it came to pass', 'The Lord said'];

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { build, demo, metric, scratch, serve, until } from './lib/cluster.mjs';
+import { build, demo, metric, post, request, scratch, serve, until } from './lib/cluster.mjs';
 import { generateAll, prompts, runAll } from './lib/prompts.mjs';
 
 const COUNTS = { demo: 200 }; // all at once
@@ -57,4 +57,20 @@ test('every policy serves 200 at once from a pool for one', async (t) => {
     assert.ok(movedDown > 0, 'pages went a level down');
   }
   fs.rmSync(folder, { recursive: true });
+});
+
+// Chats seldom say how long their answer may be. By default one that is long does
+// not keep others out, though it could take all that the pool holds.
+test('an answer of unknown length keeps nobody out', async () => {
+  const worker = await serve(['--role', 'mixed', '--kv-tokens', '1024', '--max-seq', '1024', '--threads', '1']);
+  const long = request(worker.port, 'POST', '/v1/chat/completions', { model: 'demo', messages: [{ role: 'user', content: 'And' }], ignore_eos: true, stream: true });
+  try {
+    await until('the long one runs', async () => await metric(worker.port, 'baton_engine_running') === 1);
+    const { status, json } = await post(worker.port, '/v1/completions', { model: 'demo', prompt: 'In the beginning', max_tokens: 3 });
+    assert.deepEqual([status, json.usage.completion_tokens], [200, 3]);
+    assert.equal(await metric(worker.port, 'baton_engine_running'), 1, 'the long one still runs');
+  } finally {
+    await worker.stop();
+    await long.catch(() => {});
+  }
 });

@@ -51,7 +51,7 @@ export const lines = [
   ...flag('shortest-first', 'mostly'),
   ...flag('prefix-wait', '3'),
   ['serve, events without reuse', serve('--event-buffer-max-size', '10', '--block-reuse', 'false')],
-  ['serve, a second level for nothing', serve('--host-cache-size', '1MiB', '--block-reuse', 'false')],
+  ['serve, a second level for nothing', serve('--host-cache-size', '1MiB', '--block-reuse', 'false', '--capacity-policy', 'GUARANTEED_NO_EVICT')],
   ...flag('backend', 'nixl'),
   ...flag('kv-transfer-timeout-ms', '0', 'soon'),
   ...flag('drain-timeout-ms', '-1'),

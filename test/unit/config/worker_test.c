@@ -22,7 +22,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(c.offload_priority_min, 0);
     assert_int_equal(c.event_max, 0);
     assert_int_equal(c.hash_algo, CONFIG_HASH_V1_BLOCK_KEY);
-    assert_int_equal(c.policy, CONFIG_POLICY_NO_EVICT);
+    assert_int_equal(c.policy, CONFIG_POLICY_OVERCOMMIT);
     assert_true(c.shortest_first);
     assert_true(c.prefix_wait);
     assert_true(c.disable_overlap_scheduler);
@@ -206,6 +206,7 @@ static void what_would_stay_empty_is_refused(void **state)
     assert_non_null(strstr(why.text, "event_buffer_max_size` is 7"));
     c.event_max = 0;
     c.host_cache_bytes = 1 << 20;
+    c.policy = CONFIG_POLICY_NO_EVICT;
     assert_int_equal(config_worker_check(&c, &why), ERR_INVALID);
     assert_non_null(strstr(why.text, "host_cache_size"));
     c.policy = CONFIG_POLICY_OVERCOMMIT;
