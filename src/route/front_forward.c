@@ -139,10 +139,16 @@ static enum err start(struct front_forward *forward)
         &front->pool.servers[server_of(forward)].address;
     uint64_t now = io_loop_now(front->loop);
     char max_seq[FRONT_MAX_SEQ_SIZE];
-    const struct http_header headers[] = {
-        {front_max_seq(front, max_seq) == NULL ? NULL : "x-baton-max-seq-len",
-         max_seq},
-        {NULL, NULL}};
+    const char *incarnation = front_incarnation(front, server_of(forward));
+    struct http_header headers[3] = {{NULL, NULL}};
+    int count = 0;
+    if (front_max_seq(front, max_seq) != NULL) {
+        headers[count++] = (struct http_header){"x-baton-max-seq-len", max_seq};
+    }
+    if (incarnation != NULL) {
+        headers[count++] =
+            (struct http_header){"x-baton-incarnation", incarnation};
+    }
     struct http_call_options options = {
         .host = address->host,
         .port = address->port,

@@ -27,7 +27,7 @@ struct front_probe {
     struct http_call *call;
     bool is_preparing; /* /server_info instead of /health */
     int status;
-    bool is_draining, is_starting;
+    bool is_draining, is_starting, is_restarted;
     char fault[FRONT_FAULT_SIZE]; /* why its server is not ready; or "" */
     char misfit[FRONT_MISFIT_SIZE]; /* why it does not fit the others; or "" */
     struct buf info; /* what it says of itself */
@@ -138,6 +138,10 @@ void front_page_metrics(struct route_front *front,
 enum { FRONT_MAX_SEQ_SIZE = 16 };
 const char *front_max_seq(const struct route_front *front,
                           char text[FRONT_MAX_SEQ_SIZE]);
+
+/* Which process is meant by a call to `server` (header x-baton-incarnation):
+ * never one that came in its place. NULL: whoever is there. */
+const char *front_incarnation(const struct route_front *front, int32_t server);
 
 /* front_forward: one exchange handed to a worker as it is. */
 void front_forward_open(struct route_front *front,

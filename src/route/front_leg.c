@@ -9,7 +9,8 @@
 #include "base/check.h"
 #include "base/log.h"
 
-enum { HEADER_COUNT = 4 }; /* of a leg: deadline, limit, two signatures */
+/* Of a leg: deadline, limit, process, two signatures. */
+enum { HEADER_COUNT = 5 };
 
 static void begin_leg(struct front_session *session, enum route_leg_kind kind,
                       int32_t server)
@@ -342,6 +343,11 @@ enum err front_leg_call(struct front_session *session,
     int count = 1;
     if (front_max_seq(front, max_seq) != NULL) {
         headers[count++] = (struct http_header){"x-baton-max-seq-len", max_seq};
+    }
+    const char *incarnation = front_incarnation(front, leg->server);
+    if (incarnation != NULL) {
+        headers[count++] =
+            (struct http_header){"x-baton-incarnation", incarnation};
     }
     add_signature(leg->signature, headers + count);
     struct http_call_options options = {

@@ -71,6 +71,12 @@ const char *front_max_seq(const struct route_front *front,
     return front->pool.max_seq == 0 ? NULL : text;
 }
 
+const char *front_incarnation(const struct route_front *front, int32_t server)
+{
+    const char *text = front->pool.servers[server].marks.incarnation;
+    return text[0] == 0 ? NULL : text;
+}
+
 static void add_list(const struct route_pool *pool, enum route_role role,
                      struct buf *out)
 {

@@ -34,6 +34,7 @@ static void on_head(void *context, struct http_call *call)
     if (http_call_header(call, "x-trtllm-server-state", &state)) {
         probe->is_draining = span_equals_string(state, "draining");
         probe->is_starting = span_equals_string(state, "starting");
+        probe->is_restarted = span_equals_string(state, "restarted");
     }
 }
 
@@ -178,6 +179,8 @@ static void note_fault(struct front_probe *probe, enum http_call_end end,
     } else if (probe->is_draining || probe->is_starting) {
         snprintf(probe->fault, sizeof(probe->fault), "it is %s",
                  probe->is_draining ? "shutting down" : "still starting");
+    } else if (probe->is_restarted) {
+        snprintf(probe->fault, sizeof(probe->fault), "it was started anew");
     } else if (probe->status != 200) {
         snprintf(probe->fault, sizeof(probe->fault),
                  "it answers %s with status %d", path_of(probe), probe->status);
@@ -206,9 +209,10 @@ static void on_end(void *context, struct http_call *call,
         }
         buf_finish(&probe->info);
     } else {
-        enum route_probe result = probe->is_draining ? ROUTE_PROBE_DRAINING
-                                  : is_good          ? ROUTE_PROBE_GOOD
-                                                     : ROUTE_PROBE_BAD;
+        enum route_probe result = probe->is_draining    ? ROUTE_PROBE_DRAINING
+                                  : probe->is_restarted ? ROUTE_PROBE_RESTARTED
+                                  : is_good             ? ROUTE_PROBE_GOOD
+                                                        : ROUTE_PROBE_BAD;
         probe->is_preparing =
             route_pool_on_probe(&front->pool, probe->server, result, now);
         if (probe->is_preparing) {
@@ -231,11 +235,19 @@ static void start_probe(struct front_probe *probe)
     probe->status = 0;
     probe->is_draining = false;
     probe->is_starting = false;
+    probe->is_restarted = false;
+    /* A question what it serves is for whoever is there. */
+    const char *incarnation =
+        probe->is_preparing ? NULL : front_incarnation(front, probe->server);
+    const struct http_header headers[] = {
+        {incarnation == NULL ? NULL : "x-baton-incarnation", incarnation},
+        {NULL, NULL}};
     struct http_call_options options = {
         .host = address->host,
         .port = address->port,
         .method = "GET",
         .path = path_of(probe),
+        .headers = headers,
         .total_ns_max = PROBE_NS_MAX,
         .handler = &HANDLER,
         .context = probe,

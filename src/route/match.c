@@ -37,6 +37,16 @@ static bool is_mark(enum route_misfit misfit)
     return misfit == ROUTE_MISFIT_MODEL || misfit == ROUTE_MISFIT_TOKENIZER;
 }
 
+static bool is_digits(struct span text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_hex(struct span text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -78,6 +88,20 @@ static void read_one(const struct api_object *info, enum route_misfit misfit,
     }
 }
 
+static void read_incarnation(const struct api_object *info,
+                             struct route_marks *marks)
+{
+    const struct api_member *member = api_find(info, "incarnation");
+    if (member == NULL || member->value.kind != API_JSON_STRING) {
+        return;
+    }
+    struct span text = member->value.text;
+    text = span_slice(text, 1, text.size - 1); /* without its quotes */
+    if (text.size < ROUTE_INCARNATION_SIZE && is_digits(text)) {
+        memcpy(marks->incarnation, text.data, text.size);
+    }
+}
+
 static uint32_t read_max_seq(const struct api_object *info)
 {
     const struct api_member *member = api_find(info, "max_seq_len");
@@ -99,6 +123,7 @@ void route_marks_read(struct span server_info, struct route_marks *marks_out)
         read_one(&info, (enum route_misfit)i, marks_out);
     }
     marks_out->max_seq = read_max_seq(&info);
+    read_incarnation(&info, marks_out);
 }
 
 static const char *value_of(const struct route_marks *marks, int misfit)

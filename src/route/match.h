@@ -10,7 +10,11 @@
 #include "base/buf.h"
 #include "base/span.h"
 
-enum { ROUTE_MARK_SIZE = 72, ROUTE_NAMES_SIZE = 1024 };
+enum {
+    ROUTE_MARK_SIZE = 72,
+    ROUTE_NAMES_SIZE = 1024,
+    ROUTE_INCARNATION_SIZE = 24
+};
 
 /* Open; all zero says nothing. "" is unknown and fits any. */
 struct route_marks {
@@ -20,6 +24,8 @@ struct route_marks {
     char chat[ROUTE_MARK_SIZE];
     char names[ROUTE_NAMES_SIZE]; /* a JSON list, as it is spelt */
     uint32_t max_seq; /* tokens of prompt and answer; 0: unknown */
+    char
+        incarnation[ROUTE_INCARNATION_SIZE]; /* digits: which process says so */
 };
 /* What is missing, or is of another kind, is unknown. */
 void route_marks_read(struct span server_info, struct route_marks *marks_out);
@@ -35,7 +41,7 @@ enum route_misfit {
 };
 /* The marks that most of the voters have, each by itself; among equally many
  * those of the first. `voters` may be NULL where somebody has no say. Of
- * `max_seq` there is no most. */
+ * `max_seq` and `incarnation` there is no most. */
 struct route_marks route_match_most(const struct route_marks *const *voters,
                                     uint32_t voter_count);
 enum route_misfit route_match_judge(const struct route_marks *marks,

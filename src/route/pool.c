@@ -283,6 +283,10 @@ bool route_pool_on_probe(struct route_pool *pool, int32_t index,
     server->is_probing = false;
     if (result == ROUTE_PROBE_DRAINING) {
         enter(server, ROUTE_SERVER_DRAINING);
+    } else if (result == ROUTE_PROBE_RESTARTED) {
+        enter(server, ROUTE_SERVER_FRESH);
+        server->prepare_failures = 0;
+        server->marks.incarnation[0] = 0;
     } else if (result == ROUTE_PROBE_GOOD) {
         on_good(server);
     } else {

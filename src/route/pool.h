@@ -11,6 +11,7 @@
  *                          | 2 good probes    |
  *                          +----- DOWN <------+ 3 bad probes
  *
+ * Another process than the one that is known makes it FRESH, from any state.
  * Only READY servers get work; when a role has none, a SUSPECT one may be
  * tried. Never one that does not serve the same as most (route/match). Server
  * order and counters fully determine a placement. */
@@ -94,7 +95,12 @@ bool route_pool_can_serve(const struct route_pool *pool);
 void route_pool_on_refused(struct route_pool *pool, int32_t server,
                            uint64_t now);
 
-enum route_probe { ROUTE_PROBE_GOOD, ROUTE_PROBE_BAD, ROUTE_PROBE_DRAINING };
+enum route_probe {
+    ROUTE_PROBE_GOOD,
+    ROUTE_PROBE_BAD,
+    ROUTE_PROBE_DRAINING,
+    ROUTE_PROBE_RESTARTED /* another process answers than was asked for */
+};
 /* The next one whose health is to be asked, marked as being asked. */
 int32_t route_pool_next_probe(struct route_pool *pool, uint64_t now);
 /* True: healthy, and its /server_info is wanted now (route_pool_on_prepared

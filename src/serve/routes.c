@@ -2,6 +2,7 @@
  * anybody looks at the body. */
 #include "serve/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,6 +65,32 @@ static void refuse_draining(struct serve *serve, struct http_exchange *exchange)
                             .message = "the server is shutting down",
                             .code = "draining",
                             .not_accepted = true,
+                        });
+}
+
+/* Who asks means the process that was here before: what was said of that one
+ * need not hold of us. */
+static bool is_for_another(const struct serve *serve,
+                           const struct http_exchange *exchange)
+{
+    struct span wanted;
+    char ours[24];
+    snprintf(ours, sizeof(ours), "%" PRIu64, serve->parts.incarnation);
+    return http_exchange_header(exchange, "x-baton-incarnation", &wanted) &&
+           !span_equals_string(wanted, ours);
+}
+
+static void refuse_another(struct serve *serve, struct http_exchange *exchange,
+                           const struct route *route)
+{
+    serve_reply_failure(serve, exchange,
+                        &(struct serve_failure){
+                            .status = 503,
+                            .message = "x-baton-incarnation: another process "
+                                       "serves here now",
+                            .code = "restarted",
+                            .not_accepted = true,
+                            .is_uncounted = is_question(route),
                         });
 }
 
@@ -160,6 +187,8 @@ static const struct route *admit_head(struct serve *serve,
                             });
     } else if (span_equals_string(method, "POST") && !is_json(exchange, &why)) {
         refuse_type(serve, exchange, &why);
+    } else if (is_for_another(serve, exchange)) {
+        refuse_another(serve, exchange, route);
     } else if (serve->is_draining && !route->is_light) {
         refuse_draining(serve, exchange);
     } else if (route->handle == serve_abort &&

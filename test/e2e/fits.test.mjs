@@ -30,11 +30,35 @@ for (const [what, args, key] of [['name', ['--served-model-name', 'other'], 'ser
   });
 }
 
+// Proof: a worker comes back within a probe's interval and serves under another
+// name, then under the right one again: it is a misfit, then it is not, and no
+// request hears of either, also those that it was asked at once.
+test('a worker that comes back as another one is known at once', async () => {
+  const [context, generation, first] = await Promise.all([start('context'), start('generation'), start('generation')]);
+  const port = String(first.port);
+  const front = await route([context.port], [generation.port, first.port]);
+  let other = first;
+  const stateOf = async () => (await get(front.port, '/cluster_info')).json.servers.find(({ address }) => address.endsWith(`:${port}`)).state;
+  try {
+    await until('all are known', async () => await stateOf() === 'ready');
+    for (let i = 0; i < 6; i++) {
+      other.child.process.kill('SIGKILL');
+      await other.child.exit;
+      other = await start('generation', '--port', port, ...(i % 2 === 0 ? ['--served-model-name', 'other'] : []));
+      assert.deepEqual(await statuses(front, 6, {}), Array(6).fill(200));
+      await until(`it is ${i % 2 === 0 ? 'a misfit' : 'ready'}`, async () => await stateOf() === (i % 2 === 0 ? 'misfit' : 'ready'), 5000);
+      assert.deepEqual(await statuses(front, 6, {}), Array(6).fill(200));
+    }
+  } finally {
+    await Promise.all([front, context, generation, other].map((part) => part.stop()));
+  }
+});
+
 // Proof: without a front end that would keep them apart, a pair whose backends
 // differ, a pair that can talk, and an end: each says in /server_info how it
 // stands with the other, and why KV does not move.
 test('a worker says with whom its KV moves, by what, and why not', async () => {
-  const [context, generation, tcp] = await Promise.all([start('context'), start('generation'), start('generation', '--backend', 'tcp')]);
+  const [context, generation, tcp] = await Promise.all([start('context', '--drain-timeout-ms', '500'), start('generation'), start('generation', '--backend', 'tcp')]);
   const prompt = 'In the beginning God created the heaven and the earth. And the earth was without form, and void';
   let rid = 1099511627800;
   const handOff = async (to) => {

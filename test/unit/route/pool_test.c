@@ -186,6 +186,29 @@ static void what_a_server_said_is_asked_again_after_a_break(void **state)
     assert_false(probe(&pool, ROUTE_PROBE_GOOD, &now));
 }
 
+/* Another process at an address is asked what it serves before it gets work,
+ * whatever the state of the one before; and what was known of that is not. */
+static void another_process_is_a_new_server(void **state)
+{
+    static struct route_pool pool;
+    uint64_t now = SECOND;
+    (void)state;
+    for (int before = ROUTE_SERVER_NEW; before < ROUTE_SERVER_STATE_COUNT;
+         before++) {
+        make(&pool, 1);
+        strcpy(pool.servers[0].marks.incarnation, "77");
+        pool.servers[0].state = (enum route_server_state)before;
+        pool.servers[0].peer.size = 1;
+        assert_true(probe(&pool, ROUTE_PROBE_RESTARTED, &now));
+        assert_int_equal(pool.servers[0].state, ROUTE_SERVER_FRESH);
+        assert_string_equal(pool.servers[0].marks.incarnation, "");
+        assert_false(route_peer_is_known(&pool.servers[0].peer));
+        assert_int_equal(place(&pool, ROUTE_NO_SERVER), ROUTE_NO_SERVER);
+        route_pool_on_prepared(&pool, 0, true, now);
+        assert_int_equal(place(&pool, ROUTE_NO_SERVER), 0);
+    }
+}
+
 static void a_draining_server_gets_no_new_work(void **state)
 {
     static struct route_pool pool;
@@ -303,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_ready_server_is_probed_twice_a_second),
         cmocka_unit_test(preparation_is_retried_with_backoff),
         cmocka_unit_test(what_a_server_said_is_asked_again_after_a_break),
+        cmocka_unit_test(another_process_is_a_new_server),
         cmocka_unit_test(a_draining_server_gets_no_new_work),
         cmocka_unit_test(any_server_means_one_that_is_up),
         cmocka_unit_test(a_misfit_gets_no_work),

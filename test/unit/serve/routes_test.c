@@ -47,6 +47,27 @@ static void each_path_takes_its_methods(void **state)
     world_answers(world, "GET", "/nowhere", "", "", 404, "no such path");
 }
 
+/* Proof: whoever means another process is refused on each path, in a form that
+ * says to ask somebody else; who means us, or anybody, is not. */
+static void a_call_for_another_process_is_refused(void **state)
+{
+    static const char *const others[] = {"5", "18364758544493064721", "x", ""};
+    struct world *world = *state;
+    char header[128];
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        snprintf(header, sizeof(header), "%sx-baton-incarnation: %s\r\n", JSON,
+                 others[i]);
+        world_answers(world, "GET", "/health", header, "", 503,
+                      "x-trtllm-server-state: restarted");
+        world_answers(world, "POST", "/v1/completions", header, "{}", 503,
+                      "x-disagg-not-accepted: 1");
+    }
+    snprintf(header, sizeof(header),
+             JSON "x-baton-incarnation: 18364758544493064720\r\n");
+    world_answers(world, "GET", "/health", header, "", 200, "");
+    world_answers(world, "POST", "/v1/completions", header, "{}", 400, "");
+}
+
 /* Proof: of a body too long to be read for nothing, the head alone is refused. */
 static void a_long_body_is_refused_by_its_head(void **state)
 {
@@ -120,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_path_takes_its_methods),
+        TEST(a_call_for_another_process_is_refused),
         TEST(a_body_must_be_json),
         TEST(a_long_body_is_refused_by_its_head),
         cmocka_unit_test_setup_teardown(every_path_says_starting, open_loading,
