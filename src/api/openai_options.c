@@ -223,11 +223,9 @@ enum err openai_only_members(const struct api_object *object,
     return OK;
 }
 
-enum err openai_read_stream_options(const struct openai_limits *limits,
-                                    struct api_json value, struct why *why,
-                                    struct openai_request *request)
+enum err openai_stream_options_read(struct api_json value, struct why *why,
+                                    struct openai_stream_options *options_out)
 {
-    (void)limits;
     static const char *const names[] = {"include_usage",
                                         "continuous_usage_stats"};
     struct api_object object;
@@ -235,15 +233,28 @@ enum err openai_read_stream_options(const struct openai_limits *limits,
     if (err == OK) {
         err = openai_only_members(&object, names, 2, why);
     }
-    request->has_stream_options = true;
-    request->include_usage = true;
+    *options_out = (struct openai_stream_options){.include_usage = true};
     if (err == OK) {
-        err = read_flag(&object, "include_usage", why, &request->include_usage);
+        err = read_flag(&object, "include_usage", why,
+                        &options_out->include_usage);
     }
     if (err == OK) {
         err = read_flag(&object, "continuous_usage_stats", why,
-                        &request->continuous_usage_stats);
+                        &options_out->continuous_usage_stats);
     }
+    return err;
+}
+
+enum err openai_read_stream_options(const struct openai_limits *limits,
+                                    struct api_json value, struct why *why,
+                                    struct openai_request *request)
+{
+    (void)limits;
+    struct openai_stream_options options;
+    enum err err = openai_stream_options_read(value, why, &options);
+    request->has_stream_options = true;
+    request->include_usage = options.include_usage;
+    request->continuous_usage_stats = options.continuous_usage_stats;
     return err;
 }
 

@@ -146,5 +146,13 @@ MUST_USE enum err openai_request_parse(enum openai_route route,
 void openai_request_finish(struct openai_request *request);
 struct span openai_text(const struct openai_request *request,
                         struct openai_text text);
+/* `stream_options`, of which an object without the field means true (serve.md
+ * 2.4). ERR_INVALID: no object, another member, no flag; `why` holds no name. */
+struct openai_stream_options {
+    bool include_usage, continuous_usage_stats;
+};
+MUST_USE enum err openai_stream_options_read(
+    struct api_json value, struct why *why,
+    struct openai_stream_options *options_out);
 /* The bounds of a body, a line each. */
 void openai_request_describe_limits(struct buf *out);

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "api/openai_request.h"
 #include "route/identity.h"
 
 enum { TEXT_SIZE_MAX = 1 << 20 };
@@ -40,23 +41,19 @@ static enum err refuse_internal(const struct route_body *body,
 static enum err read_stream_options(struct route_body *body, struct why *why)
 {
     const struct api_member *member = api_find(&body->object, "stream_options");
-    struct api_object options;
+    struct openai_stream_options options;
     if (!is_set(member)) {
         return OK;
     }
     if (!body->is_stream) {
         return why_say(why, ERR_INVALID, "stream_options: needs stream = true");
     }
-    if (api_scan_object(member->value, why, &options) != OK) {
+    /* All of it: the context leg goes without, and a prompt would be computed
+     * for a request that the other leg refuses. */
+    if (openai_stream_options_read(member->value, why, &options) != OK) {
         return why_prefix(why, ERR_INVALID, "stream_options");
     }
-    const struct api_member *usage = api_find(&options, "include_usage");
-    /* Given options without the field mean true (serve.md 2.4). */
-    body->wants_usage = true;
-    if (is_set(usage) &&
-        api_read_bool(usage->value, why, &body->wants_usage) != OK) {
-        return why_prefix(why, ERR_INVALID, "stream_options.include_usage");
-    }
+    body->wants_usage = options.include_usage;
     return OK;
 }
 

@@ -154,6 +154,37 @@ static void odd_conversation_ids(void **state)
     route_body_finish(&body);
 }
 
+/* The context leg goes without them, so they are read before it is posted. */
+static void stream_options_are_read_whole(void **state)
+{
+    static const struct {
+        const char *options, *fault;
+    } CASES[] = {
+        {"{\"include_usage\":true,\"x\":1}",
+         "stream_options: x: is not a known field"},
+        {"{\"include_usage\":3}", "stream_options: include_usage: must be"},
+        {"5", "stream_options: "},
+        {"{\"continuous_usage_stats\":true}", NULL},
+        {"null", NULL},
+    };
+    static struct route_body body;
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        char text[256];
+        struct why why = {""};
+        snprintf(text, sizeof(text),
+                 "{\"prompt\":\"a\",\"stream\":true,\"stream_options\":%s}",
+                 CASES[i].options);
+        enum err err = read_text(text, false, NULL, NULL, &why, &body);
+        assert_int_equal(err, CASES[i].fault == NULL ? OK : ERR_INVALID);
+        if (CASES[i].fault != NULL) {
+            assert_non_null(strstr(why.text, CASES[i].fault));
+        } else {
+            route_body_finish(&body);
+        }
+    }
+}
+
 /* Which requests leave nothing for a generation server. */
 static void small_requests_are_whole(void **state)
 {
@@ -262,6 +293,7 @@ int main(void)
         cmocka_unit_test(a_schema_passes_untouched),
         cmocka_unit_test(the_first_named_conversation_counts),
         cmocka_unit_test(odd_conversation_ids),
+        cmocka_unit_test(stream_options_are_read_whole),
         cmocka_unit_test(small_requests_are_whole),
         cmocka_unit_test(a_pair_meets_under_one_id),
         cmocka_unit_test(unknown_models_are_not_found),
