@@ -6,7 +6,7 @@
  *
  * Digits and names that are known have their addresses from the start. All of it
  * together has until `limit_ns`: the look-up, then each address an equal share of
- * what is left. Sockets are the caller's. One thread, the resolver's. */
+ * what is left, at most 0.4 s where there is another. Sockets are the caller's. One thread, the resolver's. */
 #include <stdbool.h>
 #include <stdint.h>
 

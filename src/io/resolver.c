@@ -10,8 +10,8 @@
 #include "io/net.h"
 #include "io/thread.h"
 
-enum { THREAD_MAX = 2, NAME_MAX_DEFAULT = 64, NAME_SIZE = 256 };
-static const uint64_t KNOWN_NS = 1000000000u;
+enum { THREAD_MAX = 8, NAME_MAX_DEFAULT = 64, NAME_SIZE = 256 };
+static const uint64_t FRESH_NS = 1000000000u;
 
 enum name_state {
     NAME_WAITING, /* in the queue */
@@ -28,10 +28,12 @@ struct io_name {
     char text[NAME_SIZE];
     enum name_state state;
     struct io_query *first_query; /* in the order in which they came */
-    uint64_t known_until;
+    uint64_t fresh_until; /* KNOWN; 0: it is being asked for */
     enum err err;
     struct why why;
     struct io_addresses addresses;
+    struct io_addresses last; /* the owner's: until they lead nowhere */
+    bool has_last;
 };
 
 /* What owner and threads share, theirs until the last of them leaves. */
@@ -219,6 +221,7 @@ static bool enqueue(struct io_resolver *resolver, struct io_name *name)
         shared->user_count++;
     } else if (shared->thread_count == 0) {
         take_out(&shared->waiting, name);
+        name->state = NAME_KNOWN;
         io_lock_give(shared->lock);
         return false;
     }
@@ -250,17 +253,22 @@ static enum err start(struct io_resolver *resolver, const char *text,
 
 static bool is_known(const struct io_name *name)
 {
-    return name->known_until > 0; /* the owner's sign of KNOWN */
+    return name->fresh_until > 0; /* the owner's sign of KNOWN */
 }
 
 bool io_resolver_find(struct io_resolver *resolver, const char *name,
                       uint64_t now, struct io_addresses *addresses_out)
 {
-    const struct io_name *found = find(resolver, name);
-    if (found == NULL || now >= found->known_until) {
+    struct io_name *found = find(resolver, name);
+    if (found == NULL || !found->has_last) {
         return false;
     }
-    *addresses_out = found->addresses;
+    /* Asked anew beside it: nobody waits who has something to try. */
+    bool is_old = is_known(found) && now >= found->fresh_until;
+    if (is_old && found != resolver->told && enqueue(resolver, found)) {
+        found->fresh_until = 0;
+    }
+    *addresses_out = found->last;
     return true;
 }
 
@@ -276,7 +284,7 @@ enum err io_resolver_ask(struct io_resolver *resolver, const char *name,
         if (err) {
             return err;
         }
-        asked->known_until = 0;
+        asked->fresh_until = 0;
     }
     struct io_query **at = &asked->first_query;
     while (*at != NULL) {
@@ -304,8 +312,12 @@ void io_resolver_cancel(struct io_query *query)
 void io_resolver_forget(struct io_resolver *resolver, const char *name)
 {
     struct io_name *found = find(resolver, name);
-    if (found != NULL && is_known(found)) {
-        found->known_until = 1; /* long ago */
+    if (found == NULL) {
+        return;
+    }
+    found->has_last = false;
+    if (is_known(found)) {
+        found->fresh_until = 1; /* long ago */
     }
 }
 
@@ -323,18 +335,23 @@ static void tell_all(struct io_name *name)
 }
 
 /* A name that failed is none of ours before anybody hears of it, so that who
- * asks again in on_answer asks anew. */
+ * asks again in on_answer asks anew; but for one whose addresses still lead
+ * somewhere, as a name service that is ill knows nobody. */
 static void tell(struct io_resolver *resolver, struct io_name *name,
                  uint64_t now)
 {
-    if (name->err) {
+    if (name->err && !name->has_last) {
         unlink_name(resolver, name);
         tell_all(name);
         mem_free(name);
         return;
     }
+    if (!name->err) {
+        name->last = name->addresses;
+        name->has_last = true;
+    }
     name->state = NAME_KNOWN;
-    name->known_until = now + KNOWN_NS;
+    name->fresh_until = now + FRESH_NS;
     resolver->told = name;
     tell_all(name);
     resolver->told = NULL;

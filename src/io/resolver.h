@@ -12,8 +12,10 @@
  * All who ask for a name share one question. Names are asked for in the order in
  * which they came, and one keeps its place though all who asked have left: of
  * names that hang each holds a thread for as long as the system lets it, and
- * those behind them are next. A name that is known is not asked for again for a
- * second, unless its addresses led nowhere; failures are not kept.
+ * those behind them are next. A name that is known is asked for again after a
+ * second, but beside those who need it: they have the last addresses, until these
+ * led nowhere. So a name service that is silent or ill takes no host away that
+ * is there, and a host that moved costs one connect. Failures are not kept.
  *
  * Threads live while names wait, `thread_max` at most for each resolver. None is
  * ever joined: one that hangs keeps what it shares with the owner by a count, and
@@ -40,7 +42,7 @@ struct io_resolver_options {
     struct io_waker *waker; /* woken when there is an answer; the owner's */
     struct io_look_up look_up; /* nothing: the system's */
     bool is_instant; /* it never blocks: asked here, without a thread */
-    uint32_t thread_max; /* 0: 2 */
+    uint32_t thread_max; /* 0: 8 */
     uint32_t name_max; /* waiting and known; 0: 64 */
 };
 struct io_resolver *io_resolver_create(
@@ -62,7 +64,7 @@ struct io_query {
     struct io_query *next;
 };
 
-/* What is known already. */
+/* What is known already; it may be asked for anew. */
 bool io_resolver_find(struct io_resolver *resolver, const char *name,
                       uint64_t now, struct io_addresses *addresses_out);
 /* `query` is read until its answer or its cancel. ERR_FULL: so many names wait.

@@ -19,7 +19,7 @@
 struct names {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bool is_released;
+    bool is_released, is_ill; /* ill: it knows nobody */
     int asked, answered, hanging;
     char last[64]; /* asked for */
 };
@@ -59,11 +59,12 @@ static inline enum err names_ask(void *context, const char *name,
     if (is_hanging) {
         names_wait_for_release();
     }
+    bool is_ill = names.is_ill;
     names.answered++;
     pthread_cond_broadcast(&names.change);
     pthread_mutex_unlock(&names.lock);
     addresses_out->count = 0;
-    if (!is_known) {
+    if (!is_known || is_ill) {
         return why_say(why, ERR_INVALID, "host \"%s\": unknown here", name);
     }
     names_add(addresses_out, "127.77.0.1");
@@ -75,7 +76,7 @@ static inline enum err names_ask(void *context, const char *name,
 
 static inline void names_reset(void)
 {
-    names.is_released = false;
+    names.is_released = names.is_ill = false;
     names.asked = names.answered = names.hanging = 0;
 }
 
@@ -85,6 +86,13 @@ static inline int names_asked(void)
     int asked = names.asked;
     pthread_mutex_unlock(&names.lock);
     return asked;
+}
+
+static inline void names_set_ill(bool is_ill)
+{
+    pthread_mutex_lock(&names.lock);
+    names.is_ill = is_ill;
+    pthread_mutex_unlock(&names.lock);
 }
 
 /* Until so many look-ups hang. */

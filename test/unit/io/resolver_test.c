@@ -5,6 +5,8 @@
 
 #include "names.h"
 
+#include "io/dial.h"
+
 struct waiter {
     struct io_query query;
     int answers;
@@ -191,8 +193,7 @@ static void answers_are_kept_for_a_second(void **state)
     TURN_UNTIL(loop, waiters[0].answers == 1);
     assert_true(io_resolver_find(resolver, "one", now, &found));
     assert_int_equal(found.count, 1);
-    assert_false(io_resolver_find(resolver, "one",
-                                  io_loop_now(loop) + 1000000000, &found));
+    assert_int_equal(names_asked(), 1);
     io_resolver_forget(resolver, "one");
     io_resolver_forget(resolver, "never asked");
     assert_false(io_resolver_find(resolver, "one", now, &found));
@@ -205,6 +206,82 @@ static void answers_are_kept_for_a_second(void **state)
         assert_false(io_resolver_find(resolver, "nobody", now, &found));
         assert_int_equal(names_asked(), i + 1);
     }
+    finish();
+}
+
+/* Who needs it later has the last addresses at once while they are asked for
+ * anew, also of a service that is ill or silent; what leads nowhere is gone. */
+static void old_answers_are_used_until_they_lead_nowhere(void **state)
+{
+    const uint64_t later = 2000000000;
+    struct waiter waiters[4] = {{{0}}};
+    struct io_addresses found = {0};
+    (void)state;
+    open_resolver(0, 0);
+    ask(&waiters[0], "hang-1");
+    names_wait_hanging(1);
+    names_release();
+    TURN_UNTIL(loop, waiters[0].answers == 1);
+    for (int i = 1; i < 3; i++) {
+        names_set_ill(i == 2);
+        assert_true(io_resolver_find(resolver, "hang-1",
+                                     io_loop_now(loop) + later, &found));
+        assert_int_equal(found.count, 1);
+        ask(&waiters[i], "hang-1"); /* of the same question */
+        TURN_UNTIL(loop, waiters[i].answers == 1);
+        assert_int_equal(names_asked(), i + 1);
+        assert_int_equal(waiters[i].address_count, i == 1);
+    }
+    names_reset(); /* silent */
+    for (int i = 0; i < 3; i++) {
+        found.count = 0;
+        assert_true(io_resolver_find(resolver, "hang-1",
+                                     io_loop_now(loop) + later, &found));
+        assert_int_equal(found.count, 1);
+    }
+    names_wait_hanging(1);
+    io_resolver_forget(resolver, "hang-1");
+    assert_false(io_resolver_find(resolver, "hang-1", 0, &found));
+    ask(&waiters[3], "hang-1");
+    assert_int_equal(names_asked(), 1);
+    names_release();
+    TURN_UNTIL(loop, waiters[3].answers == 1);
+    assert_int_equal(waiters[3].address_count, 1);
+    finish();
+}
+
+static void note_found(void *context)
+{
+    *(bool *)context = true;
+}
+
+/* A probe gives a second to all addresses of a worker: a silent one has 0.4 s
+ * where there is another, the last one all that is left. */
+static void a_silent_address_leaves_time_for_the_next(void **state)
+{
+    const uint64_t ms = 1000000;
+    bool is_found = false;
+    struct io_endpoint endpoint;
+    struct io_dial *dial = NULL;
+    (void)state;
+    open_resolver(0, 0);
+    uint64_t now = io_loop_now(loop);
+    struct io_dial_options options = {.host = "two",
+                                      .port = 1,
+                                      .resolver = resolver,
+                                      .now = now,
+                                      .limit_ns = now + 5000 * ms,
+                                      .on_found = note_found,
+                                      .context = &is_found};
+    assert_int_equal(io_dial_create(&options, NULL, &dial), OK);
+    TURN_UNTIL(loop, is_found);
+    assert_int_equal(io_dial_next(dial, now, NULL, &endpoint), OK);
+    assert_int_equal(io_dial_until_ns(dial), now + 400 * ms);
+    assert_int_equal(io_dial_next(dial, now + 400 * ms, NULL, &endpoint), OK);
+    assert_int_equal(io_dial_until_ns(dial), now + 5000 * ms);
+    assert_int_equal(io_dial_next(dial, now + 5000 * ms, NULL, &endpoint),
+                     ERR_NOT_FOUND);
+    io_dial_destroy(dial);
     finish();
 }
 
@@ -269,6 +346,8 @@ int main(void)
         cmocka_unit_test(who_cancels_hears_nothing),
         cmocka_unit_test(too_many_names_are_refused),
         cmocka_unit_test(answers_are_kept_for_a_second),
+        cmocka_unit_test(a_silent_address_leaves_time_for_the_next),
+        cmocka_unit_test(old_answers_are_used_until_they_lead_nowhere),
         cmocka_unit_test(who_asks_in_an_answer_is_answered),
         cmocka_unit_test(the_end_waits_for_no_look_up),
     };
