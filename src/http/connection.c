@@ -187,7 +187,7 @@ static void request_is_whole(struct http_exchange *exchange)
     io_timer_stop(exchange->timer);
     exchange->is_head = span_equals_string(head->method, "HEAD");
     hand_over(exchange, http_parser_keeps_alive(exchange->parser) &&
-                            !server->is_draining);
+                            !server->is_winding_down);
     server->options.handler->on_request(server->options.context, exchange);
 }
 

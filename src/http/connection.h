@@ -54,6 +54,7 @@ struct http_server {
     struct http_server_options options;
     struct io_listener *listener;
     uint16_t port;
+    bool is_winding_down; /* each answer is the last of its connection */
     bool is_draining;
     bool is_closed;
     bool is_flush_due; /* a deferred flush is on its way */

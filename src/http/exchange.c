@@ -100,7 +100,7 @@ void http_exchange_reply(struct http_exchange *exchange, int status,
         return;
     }
     CHECK(exchange->state == CONNECTION_WORKING);
-    exchange->keeps_alive &= !exchange->server->is_draining;
+    exchange->keeps_alive &= !exchange->server->is_winding_down;
     add_head(exchange, status, content_type, headers);
     if (http_status_has_body(status)) {
         buf_printf(&exchange->output, "Content-Length: %zu\r\n", body.size);
@@ -127,7 +127,7 @@ void http_exchange_begin(struct http_exchange *exchange, int status,
     exchange->has_chunks = has_body && knows_chunks;
     /* To HTTP/1.0 only the end of the connection can say where it ends. */
     exchange->keeps_alive &=
-        !exchange->server->is_draining && (knows_chunks || !has_body);
+        !exchange->server->is_winding_down && (knows_chunks || !has_body);
     add_head(exchange, status, content_type, headers);
     if (http_status_has_body(status) && knows_chunks) {
         http_add_field(&exchange->output, "Transfer-Encoding", "chunked");

@@ -102,8 +102,14 @@ bool http_server_is_quiet(const struct http_server *server)
     return is_quiet;
 }
 
+void http_server_wind_down(struct http_server *server)
+{
+    server->is_winding_down = true;
+}
+
 void http_server_drain(struct http_server *server)
 {
+    http_server_wind_down(server);
     io_listener_close(server->listener);
     server->listener = NULL;
     server->is_draining = true;
@@ -131,7 +137,7 @@ void http_server_close(struct http_server *server)
     }
     io_listener_close(server->listener);
     server->listener = NULL;
-    server->is_draining = true;
+    server->is_winding_down = server->is_draining = true;
     struct http_exchange *next;
     for (struct http_exchange *at = server->first; at != NULL; at = next) {
         next = at->next;

@@ -69,6 +69,9 @@ MUST_USE enum err http_server_open(struct io_loop *loop,
 /* Bytes of bodies held at once where one may have `body_bytes_max`. */
 uint64_t http_server_held_max(size_t body_bytes_max);
 uint16_t http_server_port(const struct http_server *server);
+/* From now on each answer says that it is the last of its connection, so that a
+ * client with a pool of them does not run into their end; new ones still come. */
+void http_server_wind_down(struct http_server *server);
 /* No new connections; idle ones close; pending answers may finish. */
 void http_server_drain(struct http_server *server);
 uint32_t http_server_open_exchanges(const struct http_server *server);

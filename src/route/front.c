@@ -303,6 +303,7 @@ void route_front_drain(struct route_front *front,
                        void (*on_idle)(void *context), void *context)
 {
     front->is_draining = true;
+    http_server_wind_down(front->server);
     front->on_idle = on_idle;
     front->idle_context = context;
     front->drain_timer = io_timer_create(front->loop, on_drain_time, front);

@@ -189,6 +189,7 @@ void serve_drain(struct serve *serve, void (*on_idle)(void *context),
                  void *context)
 {
     serve->is_draining = true;
+    http_server_wind_down(serve->http);
     serve->on_idle = on_idle;
     serve->idle_context = context;
     io_timer_start(serve->idle, 0);

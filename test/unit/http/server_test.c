@@ -623,6 +623,24 @@ static void drain_finishes_what_is_open(void **state)
     TURN_UNTIL(loop, raw.is_closed);
 }
 
+/* Winding down: each answer says that it is the last, the port stays open. */
+static void winding_down_ends_connections_by_their_answers(void **state)
+{
+    (void)state;
+    say(GET);
+    TURN_UNTIL(loop, request_count == 1);
+    http_server_wind_down(server);
+    io_loop_turn(loop, 1000000);
+    assert_false(raw.is_closed); /* nothing was asked */
+    for (int i = 2; i < 4; i++) {
+        say(GET);
+        TURN_UNTIL(loop, raw.is_closed);
+        assert_int_equal(request_count, i);
+        assert_true(has("Connection: close\r\n"));
+        open_raw();
+    }
+}
+
 /* Proof: what is answered in the turn of the drain leaves, and so does the
  * answer to what had come by then; only then is the server quiet. */
 static void drain_lets_answers_leave(void **state)
@@ -791,6 +809,7 @@ int main(void)
         HASTY(pausing_reader_gets_the_end),
         TEST(refused_connection_carries_nothing_more),
         TEST(drain_finishes_what_is_open),
+        TEST(winding_down_ends_connections_by_their_answers),
         TEST(drain_lets_answers_leave),
         TEST(drain_answers_what_has_come),
         TEST(a_slow_reader_is_waited_for),
