@@ -69,13 +69,18 @@ test('links between the documents lead somewhere', () => {
   }
 });
 
-test('the files of operations.md are good ones', () => {
+// Front end and workers know the same key, or every request is 502.
+test('the files of operations.md are good ones, each with the internal key', () => {
   const folder = scratch();
+  const key = path.join(folder, 'key');
+  fs.writeFileSync(key, 'shared', { mode: 0o600 });
   const blocks = [...operations().matchAll(/^```yaml\n# (\w+\.yaml)([^]*?)^```$/gm)];
   assert.deepEqual(blocks.map(([, name]) => name), ['context.yaml', 'front.yaml']);
   for (const [, name, text] of blocks) {
     const file = path.join(folder, name);
-    fs.writeFileSync(file, `#${text.replace(/^model: .*$/m, `model: ${demo}`)}`);
+    assert.match(text, name === 'front.yaml' ? /^internal_request_auth_key: "/m : /^auth_key_file: \/etc\/baton\/key$/m);
+    const here = text.replace(/^model: .*$/m, `model: ${demo}`).replace(/^auth_key_file: .*$/m, `auth_key_file: ${key}`);
+    fs.writeFileSync(file, `#${here}`, { mode: 0o600 });
     const { status, stdout } = spawnSync(baton, ['inspect', '--config', file], { encoding: 'utf8' });
     assert.equal(status, 0, stdout);
     assert.match(stdout, name === 'front.yaml' ? /: a front end/ : /served by baton +yes/);
