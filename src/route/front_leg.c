@@ -147,16 +147,29 @@ static bool is_handoff_refused(enum route_leg_kind kind, struct span body,
             has_text(body, "\"param\":\"disaggregated_params\""));
 }
 
+/* What we know of the keys beyond the worker's own words, which say whether it
+ * has none. */
+static const char *say_key(const struct front_session *session, int status)
+{
+    if (status == 400) {
+        return "";
+    }
+    if (session->front->config->internal_auth_key[0] == 0) {
+        return "; there is no internal_request_auth_key here";
+    }
+    return has_text(buf_span(&session->message), "does not match")
+               ? "; internal_request_auth_key here and its --auth-key-file do "
+                 "not hold the same key"
+               : "";
+}
+
 static void say_handoff_refused(struct front_session *session, int32_t server,
                                 int status)
 {
     struct buf *message = &session->message;
     log_error("route", "%s refused a hand-off: %.*s%s",
               session->front->pool.servers[server].name, (int)message->size,
-              (const char *)message->data,
-              status == 400 ? ""
-                            : "; internal_request_auth_key here and its "
-                              "--auth-key-file do not hold the same key");
+              (const char *)message->data, say_key(session, status));
     buf_reset(message);
     buf_add_string(message, "a worker refused the hand-off of another; the "
                             "front end's log says why");

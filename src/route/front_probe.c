@@ -61,9 +61,16 @@ static void read_info(struct front_probe *probe)
     struct why why = {""};
     route_marks_read(info, &marks);
     route_pool_note_marks(pool, probe->server, &marks);
-    server->is_whole_only =
+    bool is_whole_only =
         info.size > 0 &&
         memmem(info.data, info.size, "\"hand_off\":false", 16) != NULL;
+    if (is_whole_only && !server->is_whole_only) {
+        log_warn("route",
+                 "worker %s takes part in no hand-off, it says: it is asked "
+                 "whole",
+                 server->name);
+    }
+    server->is_whole_only = is_whole_only;
     if (!pool->keeps_peers || !server->has_role[ROUTE_CONTEXT] ||
         server->is_whole_only || server->state != ROUTE_SERVER_READY) {
         return;

@@ -45,7 +45,7 @@ struct route_server {
     struct io_address address;
     char name[280]; /* host:port */
     bool has_role[ROUTE_ROLE_COUNT];
-    bool is_whole_only; /* its model's KV cannot be handed over, it says */
+    bool is_whole_only; /* it takes part in no hand-off, it says */
     enum route_server_state state;
     uint32_t good_probes; /* in a row */
     uint32_t bad_probes;

@@ -126,7 +126,19 @@ static void use_leg(struct route_request *request, enum route_leg_kind kind,
         route_leg_of(kind, request->max_retries, request->is_retry_off);
 }
 
-/* Models whose KV cannot be handed over run whole, on the one with less to do. */
+static bool has_receiver(const struct route_step *step)
+{
+    for (uint32_t i = 0; i < step->pool->server_count; i++) {
+        const struct route_server *server = &step->pool->servers[i];
+        if (server->has_role[ROUTE_GENERATION] && !server->is_whole_only &&
+            route_server_is_ready(server)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What cannot be handed over runs whole, on the one with less to do. */
 static int32_t place_whole(struct route_step *step, int32_t context)
 {
     int32_t other = place(step, ROUTE_GENERATION, ROUTE_NO_SERVER);
@@ -155,7 +167,8 @@ void route_step_place_first(struct route_step *step, int64_t id)
     bool has_generation =
         route_pool_ready_count(step->pool, ROUTE_GENERATION) > 0;
     bool is_whole_only =
-        is_live(step, context) && step->pool->servers[context].is_whole_only;
+        is_live(step, context) && (step->pool->servers[context].is_whole_only ||
+                                   (has_generation && !has_receiver(step)));
     bool is_split = is_live(step, context) && has_generation && !is_whole_only;
     int32_t server = is_whole_only ? place_whole(step, context) : context;
     if (!is_split && !is_live(step, context)) {

@@ -38,6 +38,11 @@ static bool has_secret(const struct api_handoff *handoff)
     return handoff->opaque.data != NULL || handoff->endpoint.data != NULL;
 }
 
+bool serve_auth_takes_hand_offs(const struct serve *serve)
+{
+    return has_key(serve) || !is_strict(serve);
+}
+
 /* Without a key nobody can be told from anybody: a strict worker takes part in
  * no hand-off then. */
 static int check_without_key(struct serve *serve, struct why *why)

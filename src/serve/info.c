@@ -169,8 +169,10 @@ static void add_names(const struct serve *serve, struct buf *out)
 
 static void add_handoff(const struct serve *serve, struct buf *out)
 {
-    buf_add_string(out, ",\"hand_off\":true,\"disaggregated_params\":{"
-                        "\"ctx_info_endpoint\":[");
+    buf_printf(out,
+               ",\"hand_off\":%s,\"disaggregated_params\":{"
+               "\"ctx_info_endpoint\":[",
+               serve_auth_takes_hand_offs(serve) ? "true" : "false");
     if (serve->parts.transfer_endpoint != NULL) {
         buf_add_json_string(out,
                             span_of_string(serve->parts.transfer_endpoint));

@@ -164,6 +164,8 @@ void serve_abort(struct serve *serve, struct http_exchange *exchange);
 /* serve/auth.c: who may send legs and aborts. Each gives 0, or the status of
  * the refusal with `why`. */
 int serve_auth_leg(struct serve_request *request, struct why *why);
+/* False: every leg is refused, for want of a key. */
+bool serve_auth_takes_hand_offs(const struct serve *serve);
 int serve_auth_abort(struct serve *serve, struct http_exchange *exchange,
                      int64_t id, struct why *why);
 /* What the head of an abort decides, before its body is read. */

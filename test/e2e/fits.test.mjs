@@ -2,7 +2,9 @@
 // hangs on whose turn it is.
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { get, post, route, serve, until } from './lib/cluster.mjs';
+import fs from 'node:fs';
+import path from 'node:path';
+import { get, post, route, scratch, serve, until } from './lib/cluster.mjs';
 
 const OPEN = ['--strict-internal-auth', 'false', '--threads', '1', '--kv-tokens', '1024'];
 const start = (role, ...args) => serve(['--role', role, ...OPEN, ...args]);
@@ -52,6 +54,41 @@ test('a worker that comes back as another one is known at once', async () => {
   } finally {
     await Promise.all([front, context, generation, other].map((part) => part.stop()));
   }
+});
+
+// Proof: strict workers without a key would refuse every hand-off; they say so,
+// and requests are served whole. Where only the front end has none, its log says that.
+test('workers without a key are asked whole', async () => {
+  const workers = await Promise.all(['context', 'generation'].map((role) => serve(['--role', role, '--threads', '1', '--kv-tokens', '1024'])));
+  const front = await route([workers[0].port], [workers[1].port]);
+  try {
+    assert.equal((await get(workers[0].port, '/server_info')).json.hand_off, false);
+    assert.deepEqual(await statuses(front, 4, {}), Array(4).fill(200));
+    assert.match(front.child.errors, /takes part in no hand-off/);
+    assert.doesNotMatch(front.child.errors, /refused a hand-off/);
+  } finally {
+    await Promise.all([front, ...workers].map((part) => part.stop()));
+  }
+});
+
+// Proof: the front end's log says of the keys what is so, and not once a request.
+test('a front end says whose key is missing or another', async () => {
+  const folder = scratch();
+  const key = path.join(folder, 'key');
+  fs.writeFileSync(key, 'the key\n', { mode: 0o600 });
+  const workers = await Promise.all(['context', 'generation'].map((role) => serve(['--role', role, '--threads', '1', '--kv-tokens', '1024', '--auth-key-file', key])));
+  for (const [line, said, unsaid] of [['', /x-baton-disagg-auth: is required; there is no internal_request_auth_key here/, /the same key/],
+    ['internal_request_auth_key: other', /x-baton-disagg-auth: does not match; internal_request_auth_key here and its --auth-key-file do not hold the same key/, /there is no/]]) {
+    const front = await route([workers[0].port], [workers[1].port], [], { yaml: line });
+    try {
+      assert.deepEqual(await statuses(front, 4, {}), Array(4).fill(502));
+      assert.match(front.child.errors, said);
+      assert.doesNotMatch(front.child.errors, unsaid);
+    } finally {
+      await front.stop();
+    }
+  }
+  await Promise.all(workers.map((worker) => worker.stop()));
 });
 
 // Proof: without a front end that would keep them apart, a pair whose backends

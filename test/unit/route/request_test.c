@@ -134,6 +134,26 @@ static void end_refused(int status)
          &actions);
 }
 
+/* Nobody there could take the KV, or the context worker gives none: whole, on the
+ * one with less to do. A pair of others may still be split. */
+static void who_takes_no_hand_off_is_asked_whole(void **state)
+{
+    (void)state;
+    begin(false, 1);
+    pool.servers[2].is_whole_only = pool.servers[3].is_whole_only = true;
+    send(ROUTE_EVENT_START);
+    assert_trace("post whole 0 #100; ");
+    begin(false, 1);
+    pool.servers[0].is_whole_only = true;
+    pool.servers[0].open_legs = 1;
+    send(ROUTE_EVENT_START);
+    assert_trace("post whole 2 #100; ");
+    begin(false, 1);
+    pool.servers[3].is_whole_only = true;
+    send(ROUTE_EVENT_START);
+    assert_trace("post ctx 0 #100; ");
+}
+
 /* A worker that takes part in no hand-off of ours, since its key is another: the
  * KV is where it was, another worker may take it. Once, and never the same. */
 static void a_refused_hand_off_goes_to_another(void **state)
@@ -510,6 +530,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_taken_id_is_changed_once),
         cmocka_unit_test(two_legs_and_an_answer),
+        cmocka_unit_test(who_takes_no_hand_off_is_asked_whole),
         cmocka_unit_test(a_refused_hand_off_goes_to_another),
         cmocka_unit_test(a_context_retry_takes_a_new_id),
         cmocka_unit_test(a_generation_retry_keeps_its_id),

@@ -123,18 +123,23 @@ static void an_unsigned_abort_is_refused_by_its_head(void **state)
 }
 
 /* Proof: a strict worker without a key refuses all of a hand-off, so that nobody
- * can make it hold pages; told otherwise it takes legs and aborts from anybody. */
+ * can make it hold pages, and says so beforehand; told otherwise it takes legs and
+ * aborts from anybody. */
 static void without_a_key_strictness_decides(void **state)
 {
     struct world *world = calloc(1, sizeof(*world));
     (void)state;
     world_open(world);
     world_ready(world);
+    world_answers(world, "GET", "/server_info", "", "", 200,
+                  "\"hand_off\":false,");
     context_refused(world, NULL, NULL, 403, "hand-offs need an auth key");
     context_refused(world, OWN, "x", 403, "hand-offs need an auth key");
     world_answers(world, "POST", "/v1/disagg/abort", JSON,
                   "{\"disagg_request_id\":9}", 403, "need an auth key");
     world->config.strict_internal_auth = false;
+    world_answers(world, "GET", "/server_info", "", "", 200,
+                  "\"hand_off\":true,");
     context_taken(world, NULL, NULL);
     struct client *client =
         client_post(world, "/v1/disagg/abort", "{\"disagg_request_id\":9}");

@@ -63,7 +63,7 @@ static void the_cache_says_what_it_is(void **state)
                   "\"num_blocks_per_cache_level\":[9,3]},"
                   "{\"layer_group_id\":1,\"window_size\":200,"
                   "\"num_blocks_per_cache_level\":[50,20]}],"
-                  "\"hand_off\":true,");
+                  "\"hand_off\":false,");
     world_close(world);
     free(world);
 }
