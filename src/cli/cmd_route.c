@@ -77,12 +77,24 @@ const struct cli_syntax cli_route_syntax = {
     .keys = KEYS,
 };
 
-/* Flags win over the file, and so does a key that a flag's file holds. */
-static enum err read_config(struct route_args *args, struct why *why)
+static enum err read_file(struct route_args *args, struct why *why)
 {
     struct config_route *config = &args->config;
     config_route_init(config);
     enum err code = config_route_read(args->path, why, config);
+    bool has_secret =
+        config->internal_auth_key[0] != 0 || config->api_key[0] != 0;
+    if (code == OK && has_secret) {
+        cli_key_file_warn("--config", args->path);
+    }
+    return code;
+}
+
+/* Flags win over the file, and so does a key that a flag's file holds. */
+static enum err read_config(struct route_args *args, struct why *why)
+{
+    struct config_route *config = &args->config;
+    enum err code = read_file(args, why);
     if (code == OK) {
         code = cli_overrides_apply(&args->overrides, why, config);
     }

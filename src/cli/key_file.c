@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "io/file.h"
 
-static void warn_if_open(const char *flag, const char *path)
+void cli_key_file_warn(const char *flag, const char *path)
 {
     if (io_file_is_open_to_others(path)) {
         log_warn("cli",
@@ -70,7 +70,7 @@ enum err cli_key_file_read(const char *flag, const char *path, struct why *why,
     if (code == OK) {
         memcpy(out, key.data, key.size);
         out[key.size] = 0;
-        warn_if_open(flag, path);
+        cli_key_file_warn(flag, path);
     }
     buf_finish(&text);
     return code == OK ? OK : why_prefix(why, code, "%s %s", flag, path);

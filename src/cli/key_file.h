@@ -10,3 +10,5 @@
  * ("--api-key-file") and the file. */
 MUST_USE enum err cli_key_file_read(const char *flag, const char *path,
                                     struct why *why, char *out, size_t size);
+/* Warns of a file with a secret that others may read; `flag` has named it. */
+void cli_key_file_warn(const char *flag, const char *path);

@@ -91,6 +91,17 @@ test('a front end says whose key is missing or another', async () => {
   await Promise.all(workers.map((worker) => worker.stop()));
 });
 
+// Proof: a file that holds a key and that others may read is warned of.
+test('a config of a front end that holds a key is as private as one', async () => {
+  const worker = await start('mixed');
+  for (const [yaml, mode, isWarned] of [['internal_request_auth_key: a', 0o644, true], ['api_key: a', 0o640, true], ['internal_request_auth_key: a', 0o600, false], ['', 0o644, false]]) {
+    const front = await route([worker.port], [worker.port], [], { yaml, mode });
+    await front.stop();
+    assert.equal(/--config \S+route\.yaml: other users of this host can get at it; chmod 600/.test(front.child.errors), isWarned, `${yaml} ${mode}`);
+  }
+  await worker.stop();
+});
+
 // Proof: without a front end that would keep them apart, a pair whose backends
 // differ, a pair that can talk, and an end: each says in /server_info how it
 // stands with the other, and why KV does not move.

@@ -108,7 +108,7 @@ export async function serve(args = [], options = {}) {
 export async function route(context, generation, args = [], options = {}) {
   const file = path.join(scratch(), 'route.yaml');
   const list = (ports) => `\n  num_instances: ${ports.length}\n  urls: [${ports.map((p) => `"127.0.0.1:${p}"`).join(', ')}]\n`;
-  fs.writeFileSync(file, `hostname: 127.0.0.1\nport: 0\ncontext_servers:${list(context)}generation_servers:${list(generation)}${options.yaml || ''}`);
+  fs.writeFileSync(file, `hostname: 127.0.0.1\nport: 0\ncontext_servers:${list(context)}generation_servers:${list(generation)}${options.yaml || ''}`, { mode: options.mode ?? 0o600 });
   const child = new Child(['route', '--config', file, ...args], options);
   const match = await child.line(/^ready (http:\S+)/);
   fs.rmSync(path.dirname(file), { recursive: true });
