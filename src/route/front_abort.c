@@ -103,10 +103,10 @@ void front_abort(struct route_front *front, int32_t server, int64_t id)
     struct front_aborts *aborts = &front->aborts;
     struct front_abort *abort = aborts->first_free;
     if (abort == NULL) {
-        log_warn("route",
-                 "request %" PRId64 ": too many aborts, its server "
-                 "has to find out by itself",
-                 id);
+        log_warn_rare("route",
+                      "request %" PRId64 ": too many aborts, its server "
+                      "has to find out by itself",
+                      id);
         return;
     }
     struct front_abort_line *line = &aborts->lines[server];

@@ -240,8 +240,9 @@ void front_forward_server_down(struct route_front *front, int32_t server)
         if (forward->call == NULL || server_of(forward) != server) {
             continue;
         }
-        log_warn("route", "%s does not answer %s: it is given up",
-                 front->pool.servers[server].name, buf_string(&forward->path));
+        log_warn_rare("route", "%s does not answer %s: it is given up",
+                      front->pool.servers[server].name,
+                      buf_string(&forward->path));
         http_call_cancel(forward->call);
         forward->call = NULL;
         if (!ask_next(forward)) {

@@ -167,9 +167,10 @@ static void say_handoff_refused(struct front_session *session, int32_t server,
                                 int status)
 {
     struct buf *message = &session->message;
-    log_error("route", "%s refused a hand-off: %.*s%s",
-              session->front->pool.servers[server].name, (int)message->size,
-              (const char *)message->data, say_key(session, status));
+    log_error_rare("route", "%s refused a hand-off: %.*s%s",
+                   session->front->pool.servers[server].name,
+                   (int)message->size, (const char *)message->data,
+                   say_key(session, status));
     buf_reset(message);
     buf_add_string(message, "a worker refused the hand-off of another; the "
                             "front end's log says why");
@@ -245,9 +246,9 @@ void front_leg_note_end(struct front_session *session, enum route_leg_kind kind,
     uint64_t now = io_loop_now(front->loop);
     route_metrics_on_leg_end(&front->metrics, kind, outcome, now - start_ns);
     if (outcome->end != HTTP_CALL_COMPLETE) {
-        log_warn("route", "request %" PRId64 ": leg to %s: %s (%s)",
-                 session->request.id, server->name,
-                 route_outcome_message(outcome), text == NULL ? "" : text);
+        log_warn_rare("route", "request %" PRId64 ": leg to %s: %s (%s)",
+                      session->request.id, server->name,
+                      route_outcome_message(outcome), text == NULL ? "" : text);
     }
 }
 

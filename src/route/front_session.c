@@ -377,8 +377,8 @@ void front_session_server_down(struct route_front *front, int32_t server)
         if (!is_open_on(session, server)) {
             continue;
         }
-        log_warn("route", "request %" PRId64 ": its leg to %s is given up",
-                 session->request.id, front->pool.servers[server].name);
+        log_warn_rare("route", "request %" PRId64 ": its leg to %s is given up",
+                      session->request.id, front->pool.servers[server].name);
         front_session_event(
             session, (struct route_event){.kind = ROUTE_EVENT_SERVER_DOWN,
                                           .server = server});

@@ -247,8 +247,8 @@ static void on_failed(struct serve_request *request,
     }
     note_transfer(request, &event->journey, event->reason);
     if (may_compute_here(request, event)) {
-        log_info("serve", "request %lld: %s; its prompt is computed here",
-                 (long long)request->rid, failure.message);
+        log_info_rare("serve", "request %lld: %s; its prompt is computed here",
+                      (long long)request->rid, failure.message);
         serve_stats_count_recomputed(request->serve->stats);
         serve_submit_whole(request, event->place);
         return;

@@ -81,8 +81,9 @@ test('a front end says whose key is missing or another', async () => {
     ['internal_request_auth_key: other', /x-baton-disagg-auth: does not match; internal_request_auth_key here and its --auth-key-file do not hold the same key/, /there is no/]]) {
     const front = await route([workers[0].port], [workers[1].port], [], { yaml: line });
     try {
-      assert.deepEqual(await statuses(front, 4, {}), Array(4).fill(502));
+      assert.deepEqual(await statuses(front, 30, {}), Array(30).fill(502));
       assert.match(front.child.errors, said);
+      assert.equal(front.child.errors.match(/refused a hand-off/g).length, 10);
       assert.doesNotMatch(front.child.errors, unsaid);
     } finally {
       await front.stop();
