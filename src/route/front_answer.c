@@ -12,17 +12,28 @@ void front_answer_free_body(struct front_session *session)
     }
 }
 
+/* What a worker refuses for its content is the client's mistake; being late, or
+ * one too many, is none. */
+static struct obs_counter *counter_of(const struct route_metrics *metrics,
+                                      int status)
+{
+    bool is_mistake =
+        status < 500 && status != 408 && status != 429 && status != 499;
+    bool is_of_worker =
+        status < 500 || status == 502 || status == 503 || status == 504;
+    if (is_mistake) {
+        return metrics->validation;
+    }
+    return is_of_worker ? metrics->http : metrics->internal;
+}
+
 void front_answer_error(struct front_session *session, int status,
                         const char *message)
 {
     struct route_front *front = session->front;
     const char *said =
         message == NULL ? buf_string(&session->message) : message;
-    if (status >= 500 && status != 502 && status != 503 && status != 504) {
-        obs_counter_add(front->metrics.internal, 1);
-    } else {
-        obs_counter_add(front->metrics.http, 1);
-    }
+    obs_counter_add(counter_of(&front->metrics, status), 1);
     front_reply_error(front, session->exchange, status,
                       session->is_kv_failed ? "kv_transfer_failed" : NULL, said,
                       NULL);

@@ -265,6 +265,7 @@ static void on_aborted(struct serve_request *request, bool found)
                                .status = 404,
                                .message = "no such disagg_request_id here",
                                .param = "disagg_request_id",
+                               .is_uncounted = true,
                            });
         return;
     }

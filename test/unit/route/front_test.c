@@ -376,6 +376,39 @@ static void a_worker_error_keeps_its_status(void **state)
     mock_end(&c);
 }
 
+/* What the content is at fault for is the client's, the rest is counted as
+ * something to look into. */
+static void a_clients_mistake_is_no_workers_error(void **state)
+{
+    static const struct {
+        int status;
+        const char *counter;
+    } CASES[] = {
+        {400, "validation_exceptions_total 1\n"},
+        {404, "validation_exceptions_total 1\n"},
+        {413, "validation_exceptions_total 1\n"},
+        {408, "http_exceptions_total 1\n"},
+        {429, "http_exceptions_total 1\n"},
+        {401, "http_exceptions_total 1\n"}, /* of the leg: a 502 */
+        {503, "http_exceptions_total 1\n"},
+        {500, "internal_errors_total 1\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct mock_cluster c;
+        struct mock_reply reply;
+        mock_prepare(&c);
+        c.config.max_retries = 0;
+        mock_add(&c.ctx, (struct mock_step){.status = CASES[i].status,
+                                            .body = "{\"message\":\"no\"}"});
+        begin(&c);
+        mock_ask(&c, "POST", "/v1/chat/completions", CHAT, &reply);
+        buf_finish(&reply.body);
+        assert_metric(&c, CASES[i].counter);
+        mock_end(&c);
+    }
+}
+
 /* [serve T79] the id of the first post is taken there: a second one has another
  * id, and nobody aborts what is under the first. */
 static void a_taken_id_is_posted_anew(void **state)
@@ -1345,6 +1378,7 @@ int main(void)
         cmocka_unit_test(a_worker_error_keeps_its_status),
         cmocka_unit_test(a_failed_hand_off_begins_again_once),
         cmocka_unit_test(a_refused_hand_off_is_a_502),
+        cmocka_unit_test(a_clients_mistake_is_no_workers_error),
         cmocka_unit_test(a_taken_id_is_posted_anew),
         cmocka_unit_test(workers_of_two_models_are_never_paired),
         cmocka_unit_test(a_worker_of_another_name_gets_no_requests),

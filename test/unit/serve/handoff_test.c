@@ -556,7 +556,8 @@ static struct client *send_abort(struct world *world, int64_t id)
     return client_send(world, "POST", "/v1/disagg/abort", headers, body);
 }
 
-/* Proof: an abort goes to the engine by its rid, and its word comes back. */
+/* Proof: an abort goes to the engine by its rid, and its word comes back. One of
+ * what is gone already is no failed request. */
 static void an_abort_is_answered_by_the_engine(void **state)
 {
     struct world *world = *state;
@@ -572,6 +573,8 @@ static void an_abort_is_answered_by_the_engine(void **state)
         assert_int_equal(client_status(client), found ? 200 : 404);
         client_close(client);
     }
+    world_answers(world, "GET", "/metrics", "", "", 200,
+                  "baton_request_failures_total{status=\"4xx\"} 0\n");
     world_answers(world, "POST", "/v1/disagg/abort",
                   JSON "x-baton-disagg-auth: x\r\n",
                   "{\"disagg_request_id\":\"5\"}", 400, "integer");
