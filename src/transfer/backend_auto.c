@@ -133,6 +133,67 @@ static enum err read_blob(struct span blob, struct why *why,
     return OK;
 }
 
+/* Terms are "CONFIG on BOOT PIDS SEGMENTS"; "" of who cannot tell. */
+struct terms {
+    struct span config, boot, namespaces;
+};
+
+static struct span word_at(struct span text, size_t at)
+{
+    size_t end = at;
+    while (end < text.size && text.data[end] != ' ') {
+        end++;
+    }
+    return span_slice(text, at, end);
+}
+
+static struct terms terms_of(struct span text)
+{
+    static const char ON[] = " on ";
+    size_t size = strlen(ON), at = text.size;
+    while (at > 0 && !span_starts_with(span_slice(text, at, text.size), ON)) {
+        at--;
+    }
+    struct terms terms = {.config = span_slice(text, 0, at)};
+    terms.boot = word_at(text, at + size);
+    terms.namespaces = span_slice(text, at + size + terms.boot.size, text.size);
+    return terms;
+}
+
+/* The first word that is another one in both. */
+static enum err say_config(struct span here, struct span there, struct why *why)
+{
+    size_t at = 0, begin = 0;
+    while (at < here.size && at < there.size &&
+           here.data[at] == there.data[at]) {
+        begin = here.data[at] == ' ' ? at + 1 : begin;
+        at++;
+    }
+    struct span ours = word_at(here, begin), theirs = word_at(there, begin);
+    return why_say(why, ERR_UNSUPPORTED,
+                   "UCX or its settings differ: '%.*s' here, '%.*s' there",
+                   (int)ours.size, (const char *)ours.data, (int)theirs.size,
+                   (const char *)theirs.data);
+}
+
+enum err transfer_backend_auto_say(struct span here, struct span there,
+                                   struct why *why)
+{
+    struct terms ours = terms_of(here), theirs = terms_of(there);
+    if (ours.boot.size == 0 || theirs.boot.size == 0) {
+        return why_say(why, ERR_UNSUPPORTED, "%s cannot tell its host",
+                       ours.boot.size == 0 ? "this worker" : "it");
+    }
+    if (!span_equals(ours.boot, theirs.boot)) {
+        return why_say(why, ERR_UNSUPPORTED, "it is on another host");
+    }
+    if (!span_equals(ours.namespaces, theirs.namespaces)) {
+        return why_say(why, ERR_UNSUPPORTED,
+                       "it has its own process or IPC namespace");
+    }
+    return say_config(ours.config, theirs.config, why);
+}
+
 static enum err open_near(struct body *body, const struct parts *parts,
                           size_t pool_size, struct why *why,
                           struct transfer_backend_peer **inner_out)
@@ -143,9 +204,8 @@ static enum err open_near(struct body *body, const struct parts *parts,
     }
     if (body->near_terms[0] == 0 ||
         !span_equals_string(parts->near_terms, body->near_terms)) {
-        return why_say(why, ERR_UNSUPPORTED, "'%s' here, '%.*s' at the peer",
-                       body->near_terms, (int)parts->near_terms.size,
-                       (const char *)parts->near_terms.data);
+        return transfer_backend_auto_say(span_of_string(body->near_terms),
+                                         parts->near_terms, why);
     }
     return transfer_backend_peer_open(body->near, parts->near, pool_size, why,
                                       inner_out);

@@ -15,3 +15,8 @@
 MUST_USE enum err transfer_backend_auto_create(
     struct transfer_backend *near, struct transfer_backend *far,
     struct why *why, struct transfer_backend **backend_out);
+
+/* Why a peer of these terms is not near, in one thing that differs; two texts
+ * that do. ERR_UNSUPPORTED. */
+MUST_USE enum err transfer_backend_auto_say(struct span here, struct span there,
+                                            struct why *why);

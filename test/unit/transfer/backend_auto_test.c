@@ -132,11 +132,42 @@ static void another_far_is_another_config(void **state)
     transfer_inproc_hub_destroy(hubs[0]);
 }
 
+static void assert_said(const char *here, const char *there, const char *wanted)
+{
+    struct why why = {""};
+    assert_int_equal(transfer_backend_auto_say(span_of_string(here),
+                                               span_of_string(there), &why),
+                     ERR_UNSUPPORTED);
+    assert_string_equal(why.text, wanted);
+}
+
+/* Proof: of long texts the one thing that differs, the host before the rest. */
+static void the_reason_is_what_differs(void **state)
+{
+    (void)state;
+#define UCX(version) "ucx " version " TLS=^tcp ALLOC_PRIO=md:sysv on "
+    assert_said(UCX("1.17.0") "b0 p0 i0", UCX("1.17.0") "b1 p0 i0",
+                "it is on another host");
+    assert_said(UCX("1.17.0") "b0 p0 i0", UCX("1.18.0") "b1 p1 i0",
+                "it is on another host");
+    assert_said(UCX("1.17.0") "b0 p0 i0", UCX("1.17.0") "b0 p1 i0",
+                "it has its own process or IPC namespace");
+    assert_said(UCX("1.17.0") "b0 p0 i0", UCX("1.17.0") "b0 p0 i1",
+                "it has its own process or IPC namespace");
+    assert_said(UCX("1.17.0") "b0 p0 i0", UCX("1.17.1") "b0 p0 i0",
+                "UCX or its settings differ: '1.17.0' here, '1.17.1' there");
+    assert_said("ucx 1 TLS=^tcp on b0 p0 i0", "ucx 1 TLS=all A=1 on b0 p0 i0",
+                "UCX or its settings differ: 'TLS=^tcp' here, 'TLS=all' there");
+    assert_said("", "ucx 1 on b0 p0 i0", "this worker cannot tell its host");
+    assert_said("ucx 1 on b0 p0 i0", "", "it cannot tell its host");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_where_it_reaches_else_far),
         cmocka_unit_test(another_far_is_another_config),
+        cmocka_unit_test(the_reason_is_what_differs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
