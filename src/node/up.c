@@ -183,16 +183,28 @@ static void go_on_stopping(struct up *up)
     }
 }
 
+/* As io/process tells it: 128 + the signal that killed it. */
+static void describe_end(int code, char text[48])
+{
+    if (code > 128) {
+        snprintf(text, 48, "was killed by signal %d", code - 128);
+    } else {
+        snprintf(text, 48, "ended with status %d", code);
+    }
+}
+
 static void schedule_restart(struct up_child *child, int code)
 {
     struct up *up = child->up;
+    char end[48];
+    describe_end(code, end);
     bool is_hopeless =
         !up->was_ready && ++child->failures >= START_FAILURES_MAX;
     /* 2 to 4: wrong usage, input or port; another try cannot help a start. */
     if (!up->was_ready && (is_hopeless || (code >= 2 && code <= 4))) {
         char reason[128];
-        snprintf(reason, sizeof(reason), "%s ended with status %d at its start",
-                 child->name, code);
+        snprintf(reason, sizeof(reason), "%s %s at its start", child->name,
+                 end);
         stop_all(up,
                  code == 4   ? ERR_IO
                  : code <= 3 ? ERR_INVALID
@@ -200,8 +212,8 @@ static void schedule_restart(struct up_child *child, int code)
                  reason);
         return;
     }
-    log_warn("up", "%s ended with status %d; again in %.1f s", child->name,
-             code, (double)child->backoff_ns / (double)SECOND_NS);
+    log_warn("up", "%s %s; again in %.1f s", child->name, end,
+             (double)child->backoff_ns / (double)SECOND_NS);
     io_timer_start(child->restart, child->backoff_ns);
     child->backoff_ns = child->backoff_ns * 2 > BACKOFF_LAST_NS
                             ? BACKOFF_LAST_NS

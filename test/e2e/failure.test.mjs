@@ -97,6 +97,7 @@ test('a stream whose generation worker dies ends with a visible error', async ()
     await ended;
     assert.ok(!text.includes('[DONE]'));
     assert.match(text, /"error"/);
+    await until('its supervisor says how it ended', () => / generation-0 was killed by signal 9; again in /.test(cluster.child.errors));
   } finally {
     await cluster.stop();
   }
