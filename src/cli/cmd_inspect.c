@@ -13,6 +13,7 @@
 #include "http/server.h"
 #include "node/front.h"
 #include "node/model_file.h"
+#include "node/worker.h"
 
 struct inspect_args {
     struct config_worker config;
@@ -173,6 +174,14 @@ static enum err inspect_front(struct inspect_args *args, struct why *why)
     return OK;
 }
 
+/* What `baton serve` asks before it reads the model. */
+static enum err check_worker(const struct config_worker *config,
+                             struct why *why)
+{
+    enum err code = config_worker_check(config, why);
+    return code == OK ? node_worker_check(config, why) : code;
+}
+
 /* A model on the command line wins over the file's. */
 static enum err inspect_worker(struct inspect_args *args, struct why *why)
 {
@@ -188,6 +197,9 @@ static enum err inspect_worker(struct inspect_args *args, struct why *why)
     } else if (config->model[0] == 0) {
         snprintf(config->model, sizeof(config->model), "%s",
                  cli_default_model());
+    }
+    if (code == OK && args->config_path != NULL) {
+        code = check_worker(config, why);
     }
     if (code == OK) {
         code = inspect(args, why);

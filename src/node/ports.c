@@ -61,6 +61,16 @@ enum err node_ports_check(const struct config_worker *config, struct why *why)
     return code;
 }
 
+void node_ports_warn(const struct config_worker *config)
+{
+    struct why why = {""};
+    enum err code = node_ports_check(config, &why);
+    code = code ? code : check(config->host, config->port, "port", &why);
+    if (code != OK) {
+        log_warn("worker", "not to be had now: %s", why.text);
+    }
+}
+
 void node_ports_say(const char *what, const char *host, uint16_t port)
 {
     bool is_v6 = strchr(host, ':') != NULL && host[0] != '[';

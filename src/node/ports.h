@@ -10,6 +10,9 @@
  * 8000 is in use". */
 MUST_USE enum err node_ports_check(const struct config_worker *config,
                                    struct why *why);
+/* For who does not run the worker: says in the log what `node_ports_check` would
+ * fail of, and of the HTTP port, and goes on. */
+void node_ports_warn(const struct config_worker *config);
 /* Puts `key` before an error that a port is the reason of; any other one stays
  * as it is. Returns `code`. */
 enum err node_ports_name(enum err code, const char *key, struct why *why);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/engine.h"
+#include "io/allow.h"
 #include "io/loop.h"
 #include "io/thread.h"
 #include "node/auth_key.h"
@@ -338,9 +339,9 @@ static enum err open_ports(struct worker *worker, struct why *why)
     return node_ports_name(code, "port", why);
 }
 
-static void warn_of_key(const struct worker *worker)
+static void warn_of_key(const struct config_worker *config, struct span key)
 {
-    if (worker->key.size == 0 && worker->config->strict_internal_auth) {
+    if (key.size == 0 && config->strict_internal_auth) {
         log_warn("worker",
                  "no --auth-key-file: every hand-off will be refused, whole "
                  "requests are answered (strict_internal_auth: false takes "
@@ -348,17 +349,42 @@ static void warn_of_key(const struct worker *worker)
     }
 }
 
+/* Whom it trusts: who holds the key, and from which hosts. */
+static enum err read_trust(const struct config_worker *config, struct why *why,
+                           struct buf *key_out,
+                           struct node_transfer *transfer_out)
+{
+    enum err code = node_auth_key_read(config->auth_key_file, why, key_out);
+    if (code == OK) {
+        code = node_transfer_allow(config, why, transfer_out);
+    }
+    if (code == OK) {
+        warn_of_key(config, buf_span(key_out));
+    }
+    return code;
+}
+
+enum err node_worker_check(const struct config_worker *config, struct why *why)
+{
+    struct buf key;
+    struct node_transfer transfer = {0};
+    enum err code = read_trust(config, why, &key, &transfer);
+    code = code ? code : node_backend_check(config, why);
+    if (code == OK) {
+        node_ports_warn(config);
+    }
+    io_allow_destroy(transfer.allow);
+    buf_finish(&key);
+    return code;
+}
+
 static enum err open_main(struct worker *worker, struct why *why)
 {
     enum err code =
-        node_auth_key_read(worker->config->auth_key_file, why, &worker->key);
-    if (code == OK) {
-        code = node_transfer_allow(worker->config, why, &worker->transfer);
-    }
+        read_trust(worker->config, why, &worker->key, &worker->transfer);
     if (code != OK) {
         return code;
     }
-    warn_of_key(worker);
     code = io_loop_create(&worker->loop);
     if (code == OK) {
         code = io_waker_create(&worker->loaded_waker);

@@ -16,3 +16,8 @@
 /* Runs until told to stop. OK: a clean end. */
 MUST_USE enum err node_worker_run(const struct config_worker *config,
                                   struct why *why);
+/* What would end such a run before its model is read: key, peers, backend. What
+ * only warns it does here too, and so does a port that is in use, perhaps by this
+ * very worker. */
+MUST_USE enum err node_worker_check(const struct config_worker *config,
+                                    struct why *why);

@@ -6,7 +6,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import OpenAI from 'openai';
-import { argsOf, baton, children, demo, get, metric, post, scratch, sleep, until, up } from './lib/cluster.mjs';
+import { argsOf, baton, children, demo, get, metric, post, scratch, serve, sleep, until, up } from './lib/cluster.mjs';
 
 let cluster;
 let client;
@@ -233,6 +233,38 @@ test('inspect reads the config of a front end and prints its limits', () => {
   assert.match(text, /^context_servers = \[a:1, b:2\]/m);
   assert.match(text, /^api_key = \(set\)/m);
   assert.match(execFileSync(baton, ['inspect'], { encoding: 'utf8' }), /^logit_bias +1024 members at most$/m);
+});
+
+// Proof: what ends a start before the model is read is said with the same words
+// and status; what a running worker holds of its own is a warning.
+test('inspect of a worker config finds what serve would', async () => {
+  const folder = scratch();
+  const file = path.join(folder, 'worker.yaml');
+  const run = (command, yaml) => {
+    fs.writeFileSync(file, `model: ${demo}\n${yaml}\n`);
+    return spawnSync(baton, [command, '--config', file], { encoding: 'utf8' });
+  };
+  const worker = await serve(['--strict-internal-auth', 'false', '--threads', '1']);
+  try {
+    for (const [yaml, words] of [[`auth_key_file: ${folder}/none`, 'auth_key_file: '], ['port: 8000\ntransfer_port: 8000', '`port` and `transfer_port` must differ'],
+      ['cache_transceiver_config: {allowed_peer_hosts: "10.0.0.0/99"}', 'allowed_peer_hosts']]) {
+      const [inspected, served] = [run('inspect', yaml), run('serve', yaml)];
+      assert.equal(inspected.status, 3, inspected.stderr);
+      assert.equal(served.status, 3);
+      assert.ok(inspected.stderr.includes(words), inspected.stderr);
+      assert.equal(inspected.stderr.replace(/^baton inspect/, ''), served.stderr.replace(/^baton serve/, ''));
+    }
+    const open = run('inspect', `port: ${worker.port}`);
+    assert.equal(open.status, 0, open.stderr);
+    assert.match(open.stderr, /no --auth-key-file: every hand-off will be refused/);
+    assert.ok(open.stderr.includes(`not to be had now: \`port\`: port ${worker.port} is in use`), open.stderr);
+    const good = run('inspect', 'strict_internal_auth: false');
+    assert.equal(good.status, 0);
+    assert.equal(good.stderr, '');
+  } finally {
+    await worker.stop();
+    fs.rmSync(folder, { recursive: true });
+  }
 });
 
 test('inspect FILE says what a model holds, and whether it is served or why not', () => {
