@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { build } from '../test/e2e/lib/cluster.mjs';
 import { main, median, record } from './bench-lib.mjs';
 
-const ROUNDS = 5;
+const ROUNDS = 3;
 const MIB = 1024 * 1024;
 const PORT = 13377;
 const run = promisify(execFile);

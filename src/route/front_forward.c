@@ -1,4 +1,5 @@
 #include "route/front_internal.h"
+#include "route/front_session.h"
 
 #include <string.h>
 
@@ -61,7 +62,9 @@ static void on_gone(struct front_owner *owner)
 
 static void on_head(void *context, struct http_call *call)
 {
-    ((struct front_forward *)context)->status = http_call_status(call);
+    struct front_forward *forward = context;
+    forward->status = http_call_status(call);
+    IGNORE(front_leg_is_restarted(forward->front, server_of(forward), call));
 }
 
 static void on_body(void *context, struct http_call *call, struct span bytes)

@@ -22,6 +22,7 @@ static void begin_leg(struct front_session *session, enum route_leg_kind kind,
     session->status = 0;
     session->is_event_stream = false;
     session->is_not_accepted = false;
+    session->is_restarted = false;
     session->has_bytes = false;
     session->is_kv_failed = false;
     session->is_handoff_refused = false;
@@ -50,6 +51,18 @@ bool front_leg_is_not_accepted(const struct http_call *call)
            (is_busy && header_is(call, "x-disagg-not-accepted", "1"));
 }
 
+bool front_leg_is_restarted(struct route_front *front, int32_t server,
+                            const struct http_call *call)
+{
+    bool is_so = http_call_status(call) == 503 &&
+                 header_is(call, "x-trtllm-server-state", "restarted");
+    if (is_so) {
+        route_pool_on_restarted(&front->pool, server, io_loop_now(front->loop));
+        front_probe_wake(front);
+    }
+    return is_so;
+}
+
 static void on_head(void *context, struct http_call *call)
 {
     static const char STREAM[] = "text/event-stream";
@@ -61,6 +74,8 @@ static void on_head(void *context, struct http_call *call)
         type.size >= sizeof(STREAM) - 1 &&
         strncasecmp((const char *)type.data, STREAM, sizeof(STREAM) - 1) == 0;
     session->is_not_accepted = front_leg_is_not_accepted(call);
+    session->is_restarted =
+        front_leg_is_restarted(session->front, session->call_server, call);
 }
 
 static bool relays(const struct front_session *session)
@@ -265,6 +280,7 @@ static void finish_leg(struct front_session *session, enum http_call_end end,
         .outcome = {.end = end,
                     .status = session->status,
                     .is_not_accepted = session->is_not_accepted,
+                    .is_restarted = session->is_restarted,
                     .is_kv_failed = session->is_kv_failed,
                     .is_handoff_refused = session->is_handoff_refused},
         .is_whole_stream = route_relay_is_complete(&session->relay),

@@ -9,6 +9,8 @@ static void on_head(void *context, struct http_call *call)
     struct front_session *session = context;
     session->beside.status = http_call_status(call);
     session->beside.is_not_accepted = front_leg_is_not_accepted(call);
+    session->beside.is_restarted =
+        front_leg_is_restarted(session->front, session->beside.server, call);
 }
 
 static void on_body(void *context, struct http_call *call, struct span bytes)
@@ -38,7 +40,8 @@ static void on_end(void *context, struct http_call *call,
         .kind = ROUTE_EVENT_BESIDE_END,
         .outcome = {.end = end,
                     .status = beside->status,
-                    .is_not_accepted = beside->is_not_accepted},
+                    .is_not_accepted = beside->is_not_accepted,
+                    .is_restarted = beside->is_restarted},
     };
     beside->call = NULL;
     bool is_answered = session->request.state == ROUTE_STATE_LINGER;
@@ -86,6 +89,7 @@ void front_pair_post(struct front_session *session, int32_t server, int64_t id)
     beside->start_ns = io_loop_now(front->loop);
     beside->status = 0;
     beside->is_not_accepted = false;
+    beside->is_restarted = false;
     beside->has_bytes = false;
     buf_reset(&beside->answer);
     obs_counter_add(leg->total, 1);

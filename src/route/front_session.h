@@ -16,7 +16,7 @@ struct front_beside {
     int32_t server;
     uint64_t start_ns;
     int status;
-    bool is_not_accepted, has_bytes;
+    bool is_not_accepted, is_restarted, has_bytes;
     struct buf answer; /* of a failure: what is worth telling */
 };
 
@@ -38,7 +38,7 @@ struct front_session {
     int32_t call_server;
     uint64_t call_start_ns, last_chunk_ns;
     int status;
-    bool is_event_stream, is_not_accepted, has_bytes;
+    bool is_event_stream, is_not_accepted, is_restarted, has_bytes;
     struct buf answer; /* its body, unless relayed */
 
     struct front_beside beside;
@@ -93,6 +93,9 @@ MUST_USE enum err front_leg_call(struct front_session *session,
                                  struct http_call **call_out);
 /* Takes note of a leg's answer head: provably not accepted? */
 bool front_leg_is_not_accepted(const struct http_call *call);
+/* Another process answers than the call meant; the pool is told. */
+bool front_leg_is_restarted(struct route_front *front, int32_t server,
+                            const struct http_call *call);
 /* Reads the answer of a leg that failed into the session's message. */
 void front_leg_read_error(struct front_session *session,
                           enum route_leg_kind kind, int32_t server,

@@ -82,6 +82,10 @@ enum route_verdict route_leg_judge(struct route_leg *leg,
     if (leg->is_retry_off || leg->has_passed_on) {
         return ROUTE_VERDICT_FAIL;
     }
+    /* Our news of it are old: that says nothing against the next one. */
+    if (outcome->is_restarted) {
+        return spend(&leg->transients, transient_budget(leg));
+    }
     if (leg->kind != ROUTE_LEG_WHOLE && route_outcome_is_conflict(outcome)) {
         return ROUTE_VERDICT_RENEW;
     }

@@ -33,6 +33,7 @@ struct route_outcome {
     bool is_not_accepted; /* 503 starting, or x-disagg-not-accepted: 1 */
     bool is_kv_failed; /* error type kv_transfer_failed */
     bool is_handoff_refused; /* between our processes: a 502 to the client */
+    bool is_restarted; /* not accepted by another process than was meant */
 };
 
 enum route_verdict {

@@ -202,6 +202,24 @@ void route_pool_on_refused(struct route_pool *pool, int32_t index, uint64_t now)
     }
 }
 
+static void begin_anew(struct route_server *server)
+{
+    enter(server, ROUTE_SERVER_FRESH);
+    server->prepare_failures = 0;
+    server->marks.incarnation[0] = 0;
+    forget_info(server);
+}
+
+void route_pool_on_restarted(struct route_pool *pool, int32_t index,
+                             uint64_t now)
+{
+    struct route_server *server = &pool->servers[index];
+    if (server->state != ROUTE_SERVER_FRESH) {
+        begin_anew(server);
+        server->next_probe_ns = now;
+    }
+}
+
 void route_pool_forget_peer(struct route_pool *pool, int32_t index,
                             uint64_t now)
 {
@@ -284,9 +302,7 @@ bool route_pool_on_probe(struct route_pool *pool, int32_t index,
     if (result == ROUTE_PROBE_DRAINING) {
         enter(server, ROUTE_SERVER_DRAINING);
     } else if (result == ROUTE_PROBE_RESTARTED) {
-        enter(server, ROUTE_SERVER_FRESH);
-        server->prepare_failures = 0;
-        server->marks.incarnation[0] = 0;
+        begin_anew(server);
     } else if (result == ROUTE_PROBE_GOOD) {
         on_good(server);
     } else {

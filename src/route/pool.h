@@ -95,6 +95,10 @@ bool route_pool_can_serve(const struct route_pool *pool);
 void route_pool_on_refused(struct route_pool *pool, int32_t server,
                            uint64_t now);
 
+/* Another process than was meant answers there: FRESH, probed at once. */
+void route_pool_on_restarted(struct route_pool *pool, int32_t server,
+                             uint64_t now);
+
 enum route_probe {
     ROUTE_PROBE_GOOD,
     ROUTE_PROBE_BAD,

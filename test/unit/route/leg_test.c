@@ -46,6 +46,24 @@ static void context_legs_follow_their_table(void **state)
     }
 }
 
+/* A worker that was started anew costs no retry: the next may be busy. */
+static void another_process_costs_no_retry(void **state)
+{
+    (void)state;
+    for (int kind = ROUTE_LEG_CONTEXT; kind <= ROUTE_LEG_WHOLE; kind++) {
+        struct route_leg leg =
+            route_leg_of((enum route_leg_kind)kind, 1, false);
+        struct route_outcome busy = {HTTP_CALL_COMPLETE, 503, true, false};
+        struct route_outcome other = busy;
+        other.is_restarted = true;
+        assert_int_equal(route_leg_judge(&leg, &other), ROUTE_VERDICT_RETRY);
+        assert_int_equal(route_leg_judge(&leg, &busy), ROUTE_VERDICT_RETRY);
+        assert_int_equal(route_leg_judge(&leg, &busy), ROUTE_VERDICT_FAIL);
+        assert_int_equal(posts((enum route_leg_kind)kind, 1, other),
+                         6); /* bounded */
+    }
+}
+
 /* [serve T81 T83] only what provably did not arrive is posted again. */
 static void generation_legs_are_posted_again_only_undelivered(void **state)
 {
@@ -130,6 +148,7 @@ int main(void)
         cmocka_unit_test(a_refused_hand_off_is_not_tried_again),
         cmocka_unit_test(a_taken_id_asks_for_a_new_one),
         cmocka_unit_test(context_legs_follow_their_table),
+        cmocka_unit_test(another_process_costs_no_retry),
         cmocka_unit_test(generation_legs_are_posted_again_only_undelivered),
         cmocka_unit_test(nothing_is_retried_when_off_or_begun),
     };

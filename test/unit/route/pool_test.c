@@ -207,6 +207,15 @@ static void another_process_is_a_new_server(void **state)
         route_pool_on_prepared(&pool, 0, true, now);
         assert_int_equal(place(&pool, ROUTE_NO_SERVER), 0);
     }
+    /* A call finds out before a probe does. */
+    strcpy(pool.servers[0].marks.incarnation, "78");
+    route_pool_on_restarted(&pool, 0, now);
+    assert_int_equal(pool.servers[0].state, ROUTE_SERVER_FRESH);
+    assert_string_equal(pool.servers[0].marks.incarnation, "");
+    assert_true(route_pool_wake_ns(&pool) <= now);
+    assert_true(probe(&pool, ROUTE_PROBE_GOOD, &now));
+    route_pool_on_prepared(&pool, 0, true, now);
+    assert_int_equal(place(&pool, ROUTE_NO_SERVER), 0);
 }
 
 static void a_draining_server_gets_no_new_work(void **state)
