@@ -26,7 +26,6 @@ struct transfer_inproc_hub {
 
 struct peer {
     struct transfer_backend_peer base;
-    uint64_t incarnation;
     size_t pool_size;
     uint32_t write_count;
     bool is_closed;
@@ -166,7 +165,6 @@ static enum err peer_open(struct transfer_backend *backend, struct span blob,
     struct peer *peer = mem_new(sizeof(*peer));
     peer->base.backend = backend;
     peer->base.owner = incarnation;
-    peer->incarnation = incarnation;
     peer->pool_size = pool_size;
     body->peer_count++;
     *peer_out = &peer->base;
@@ -209,7 +207,7 @@ static bool step(struct body *body, struct transfer_write *write)
 {
     const struct peer *peer = (const struct peer *)write->peer;
     io_lock_take(body->hub->lock);
-    int slot = find_slot(body->hub, peer->incarnation);
+    int slot = find_slot(body->hub, peer->base.owner);
     struct body *target = slot >= 0 ? body->hub->slots[slot] : NULL;
     bool is_gone = target == NULL || target->pool_size < peer->pool_size;
     bool is_over = true;
