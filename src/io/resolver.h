@@ -5,7 +5,7 @@
  *
  *   ask, ask, cancel, ask    one owner, one thread
  *      \    |        /
- *     names: WAITING -> ASKED -> ANSWERED -> (KNOWN for a second) -> gone
+ *     names: WAITING -> ASKED -> ANSWERED -> KNOWN -> asked anew, or gone
  *               |          |       |
  *          [ queue ]  [ threads ]  waker -> step -> on_answer
  *

@@ -1,5 +1,4 @@
 #include "route/front_internal.h"
-#include "route/front_session.h"
 
 #include <string.h>
 
@@ -64,7 +63,7 @@ static void on_head(void *context, struct http_call *call)
 {
     struct front_forward *forward = context;
     forward->status = http_call_status(call);
-    IGNORE(front_leg_is_restarted(forward->front, server_of(forward), call));
+    IGNORE(front_call_is_restarted(forward->front, server_of(forward), call));
 }
 
 static void on_body(void *context, struct http_call *call, struct span bytes)
@@ -142,16 +141,8 @@ static enum err start(struct front_forward *forward)
         &front->pool.servers[server_of(forward)].address;
     uint64_t now = io_loop_now(front->loop);
     char max_seq[FRONT_MAX_SEQ_SIZE];
-    const char *incarnation = front_incarnation(front, server_of(forward));
-    struct http_header headers[3] = {{NULL, NULL}};
-    int count = 0;
-    if (front_max_seq(front, max_seq) != NULL) {
-        headers[count++] = (struct http_header){"x-baton-max-seq-len", max_seq};
-    }
-    if (incarnation != NULL) {
-        headers[count++] =
-            (struct http_header){"x-baton-incarnation", incarnation};
-    }
+    struct http_header headers[FRONT_CALL_HEADER_COUNT + 1];
+    IGNORE(front_call_headers(front, server_of(forward), max_seq, headers));
     struct http_call_options options = {
         .host = address->host,
         .port = address->port,

@@ -83,8 +83,7 @@ struct route_front {
     bool is_retry_off; /* TRTLLM_DISAGG_NO_RETRY */
     bool is_draining;
     bool is_idle_told;
-    bool
-        is_shut; /* takes no more connections: answers leave, then it is idle */
+    bool is_shut; /* takes no more connections */
     struct io_timer *drain_timer;
     void (*on_idle)(void *context);
     void *idle_context;
@@ -133,15 +132,22 @@ void front_page_cluster(struct route_front *front,
 void front_page_metrics(struct route_front *front,
                         struct http_exchange *exchange);
 
-/* How many tokens a worker may take for us (header x-baton-max-seq-len), as text;
- * NULL: as many as it can. */
-enum { FRONT_MAX_SEQ_SIZE = 16 };
-const char *front_max_seq(const struct route_front *front,
-                          char text[FRONT_MAX_SEQ_SIZE]);
-
-/* Which process is meant by a call to `server` (header x-baton-incarnation):
- * never one that came in its place. NULL: whoever is there. */
-const char *front_incarnation(const struct route_front *front, int32_t server);
+/* front_call: which process is meant by a call to `server`, never one that came
+ * in its place. NULL: whoever is there. */
+const char *front_call_incarnation(const struct route_front *front,
+                                   int32_t server);
+/* What a call to `server` carries: how many tokens it may take (x-baton-max-seq-len,
+ * in `max_seq`) and which process is meant (x-baton-incarnation). Ends with a NULL
+ * name, behind the headers whose count it answers. */
+enum { FRONT_CALL_HEADER_COUNT = 2, FRONT_MAX_SEQ_SIZE = 16 };
+uint32_t front_call_headers(const struct route_front *front, int32_t server,
+                            char max_seq[FRONT_MAX_SEQ_SIZE],
+                            struct http_header *headers);
+/* In on_head: the worker has not begun with it, it may go to another one. */
+bool front_call_is_not_accepted(const struct http_call *call);
+/* In on_head: another process answers than was meant; the pool is told. */
+bool front_call_is_restarted(struct route_front *front, int32_t server,
+                             const struct http_call *call);
 
 /* front_forward: one exchange handed to a worker as it is. */
 void front_forward_open(struct route_front *front,

@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "base/log.h"
 
-/* Of a leg: deadline, limit, process, two signatures. */
-enum { HEADER_COUNT = 5 };
+/* Of a leg: deadline and two signatures too. */
+enum { HEADER_COUNT = FRONT_CALL_HEADER_COUNT + 3 };
 
 static void begin_leg(struct front_session *session, enum route_leg_kind kind,
                       int32_t server)
@@ -34,35 +34,6 @@ static void begin_leg(struct front_session *session, enum route_leg_kind kind,
     session->front->pool.servers[server].open_legs++;
 }
 
-static bool header_is(const struct http_call *call, const char *name,
-                      const char *value)
-{
-    struct span text;
-    return http_call_header(call, name, &text) &&
-           span_equals_string(text, value);
-}
-
-bool front_leg_is_not_accepted(const struct http_call *call)
-{
-    int status = http_call_status(call);
-    bool is_busy = status == 503 || status == 429;
-    return (status == 503 &&
-            header_is(call, "x-trtllm-server-state", "starting")) ||
-           (is_busy && header_is(call, "x-disagg-not-accepted", "1"));
-}
-
-bool front_leg_is_restarted(struct route_front *front, int32_t server,
-                            const struct http_call *call)
-{
-    bool is_so = http_call_status(call) == 503 &&
-                 header_is(call, "x-trtllm-server-state", "restarted");
-    if (is_so) {
-        route_pool_on_restarted(&front->pool, server, io_loop_now(front->loop));
-        front_probe_wake(front);
-    }
-    return is_so;
-}
-
 static void on_head(void *context, struct http_call *call)
 {
     static const char STREAM[] = "text/event-stream";
@@ -73,9 +44,9 @@ static void on_head(void *context, struct http_call *call)
         http_call_header(call, "content-type", &type) &&
         type.size >= sizeof(STREAM) - 1 &&
         strncasecmp((const char *)type.data, STREAM, sizeof(STREAM) - 1) == 0;
-    session->is_not_accepted = front_leg_is_not_accepted(call);
+    session->is_not_accepted = front_call_is_not_accepted(call);
     session->is_restarted =
-        front_leg_is_restarted(session->front, session->call_server, call);
+        front_call_is_restarted(session->front, session->call_server, call);
 }
 
 static bool relays(const struct front_session *session)
@@ -368,17 +339,9 @@ enum err front_leg_call(struct front_session *session,
     char deadline[32];
     snprintf(deadline, sizeof(deadline), "%" PRIu64, left_ms);
     char max_seq[FRONT_MAX_SEQ_SIZE];
-    struct http_header headers[HEADER_COUNT + 1] = {
-        {"x-baton-deadline-ms", deadline}};
-    int count = 1;
-    if (front_max_seq(front, max_seq) != NULL) {
-        headers[count++] = (struct http_header){"x-baton-max-seq-len", max_seq};
-    }
-    const char *incarnation = front_incarnation(front, leg->server);
-    if (incarnation != NULL) {
-        headers[count++] =
-            (struct http_header){"x-baton-incarnation", incarnation};
-    }
+    struct http_header headers[HEADER_COUNT + 1] = {{NULL, NULL}};
+    uint32_t count = front_call_headers(front, leg->server, max_seq, headers);
+    headers[count++] = (struct http_header){"x-baton-deadline-ms", deadline};
     add_signature(leg->signature, headers + count);
     struct http_call_options options = {
         .host = address->host,

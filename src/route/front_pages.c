@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -62,19 +61,6 @@ void route_front_tell_unready(const struct route_front *front, struct buf *out)
             tell_unready(front, i, out);
         }
     }
-}
-
-const char *front_max_seq(const struct route_front *front,
-                          char text[FRONT_MAX_SEQ_SIZE])
-{
-    snprintf(text, FRONT_MAX_SEQ_SIZE, "%u", front->pool.max_seq);
-    return front->pool.max_seq == 0 ? NULL : text;
-}
-
-const char *front_incarnation(const struct route_front *front, int32_t server)
-{
-    const char *text = front->pool.servers[server].marks.incarnation;
-    return text[0] == 0 ? NULL : text;
 }
 
 static void add_list(const struct route_pool *pool, enum route_role role,

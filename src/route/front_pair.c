@@ -8,9 +8,9 @@ static void on_head(void *context, struct http_call *call)
 {
     struct front_session *session = context;
     session->beside.status = http_call_status(call);
-    session->beside.is_not_accepted = front_leg_is_not_accepted(call);
+    session->beside.is_not_accepted = front_call_is_not_accepted(call);
     session->beside.is_restarted =
-        front_leg_is_restarted(session->front, session->beside.server, call);
+        front_call_is_restarted(session->front, session->beside.server, call);
 }
 
 static void on_body(void *context, struct http_call *call, struct span bytes)

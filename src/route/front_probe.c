@@ -245,7 +245,8 @@ static void start_probe(struct front_probe *probe)
     probe->is_restarted = false;
     /* A question what it serves is for whoever is there. */
     const char *incarnation =
-        probe->is_preparing ? NULL : front_incarnation(front, probe->server);
+        probe->is_preparing ? NULL
+                            : front_call_incarnation(front, probe->server);
     const struct http_header headers[] = {
         {incarnation == NULL ? NULL : "x-baton-incarnation", incarnation},
         {NULL, NULL}};

@@ -5,9 +5,9 @@
 #include "api/error.h"
 #include "route/deadline.h"
 
-/* CORS and retry headers, ended with a NULL name. */
-static void fill_headers(const struct route_front *front, int status,
-                         struct http_header headers[FRONT_HEADER_COUNT_MAX])
+/* CORS and retry headers, ended with a NULL name; says how many. */
+static uint32_t fill_headers(const struct route_front *front, int status,
+                             struct http_header headers[FRONT_HEADER_COUNT_MAX])
 {
     uint32_t count = 0;
     const char *origin = front->config->cors_origin;
@@ -25,14 +25,6 @@ static void fill_headers(const struct route_front *front, int status,
         headers[count++] = (struct http_header){"WWW-Authenticate", "Bearer"};
     }
     headers[count] = (struct http_header){NULL, NULL};
-}
-
-static uint32_t count_of(const struct http_header *headers)
-{
-    uint32_t count = 0;
-    while (headers[count].name != NULL) {
-        count++;
-    }
     return count;
 }
 
@@ -40,7 +32,7 @@ void front_reply(struct route_front *front, struct http_exchange *exchange,
                  int status, const char *content_type, struct span body)
 {
     struct http_header headers[FRONT_HEADER_COUNT_MAX];
-    fill_headers(front, status, headers);
+    IGNORE(fill_headers(front, status, headers));
     http_exchange_reply(exchange, status, content_type, headers, body);
 }
 
@@ -48,8 +40,7 @@ void front_reply_draining(struct route_front *front,
                           struct http_exchange *exchange)
 {
     struct http_header headers[FRONT_HEADER_COUNT_MAX];
-    fill_headers(front, 503, headers);
-    uint32_t count = count_of(headers);
+    uint32_t count = fill_headers(front, 503, headers);
     headers[count] = (struct http_header){"x-trtllm-server-state", "draining"};
     headers[count + 1] = (struct http_header){NULL, NULL};
     http_exchange_reply(exchange, 503, "application/json", headers,
@@ -100,8 +91,7 @@ void front_begin_stream(struct route_front *front,
                         struct http_exchange *exchange)
 {
     struct http_header headers[FRONT_HEADER_COUNT_MAX];
-    fill_headers(front, 200, headers);
-    uint32_t count = count_of(headers);
+    uint32_t count = fill_headers(front, 200, headers);
     headers[count++] = (struct http_header){"Cache-Control", "no-cache"};
     headers[count++] = (struct http_header){"X-Accel-Buffering", "no"};
     headers[count] = (struct http_header){NULL, NULL};

@@ -91,11 +91,6 @@ struct front_leg_call {
 MUST_USE enum err front_leg_call(struct front_session *session,
                                  const struct front_leg_call *options,
                                  struct http_call **call_out);
-/* Takes note of a leg's answer head: provably not accepted? */
-bool front_leg_is_not_accepted(const struct http_call *call);
-/* Another process answers than the call meant; the pool is told. */
-bool front_leg_is_restarted(struct route_front *front, int32_t server,
-                            const struct http_call *call);
 /* Reads the answer of a leg that failed into the session's message. */
 void front_leg_read_error(struct front_session *session,
                           enum route_leg_kind kind, int32_t server,
